@@ -1,0 +1,66 @@
+# Thin front end: every target gets what is missing, builds what changed, and runs one thing.
+# The work is in .ci/bootstrap (packages, HDF5), CMake, and the scripts that the targets name.
+BUILD ?= build
+JOBS ?= $(shell nproc)
+FUZZ_SECONDS ?= 5
+CMAKE_OPTIONS ?=
+comma := ,
+
+# Configures the folder $(1) with the options $(2), once; ninja configures again by itself when a
+# CMake file changes.
+define build-in
+	@mkdir -p $(1)
+	@[ -f $(1)/build.ninja ] && [ -z "$(CMAKE_OPTIONS)" ] || \
+	  cmake -S . -B $(1) -G Ninja -DHDF5_ROOT="$$(cat $(BUILD)/deps/hdf5.root)" $(2) $(CMAKE_OPTIONS) \
+	    > $(1)/configure.log || { cat $(1)/configure.log >&2; rm -f $(1)/build.ninja; exit 1; }
+	@cmake --build $(1) -j $(JOBS) $(3)
+endef
+
+.PHONY: all deps demo test test-long test-asan test-tsan bench fuzz fuzzers lint format install clean help
+
+all: deps ## build everything into build/
+	$(call build-in,$(BUILD),)
+
+deps: ## install missing packages, get HDF5
+	@bash .ci/bootstrap $(BUILD)
+
+demo: all ## show h5scr at work
+	@bash h5examples/demo.sh $(BUILD)
+
+test: all fuzzers ## all tests (under 20 minutes)
+	@ctest --test-dir $(BUILD) --output-on-failure -LE long -j $(JOBS)
+
+test-long: all fuzzers ## all tests and those that take long
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
+
+test-asan: deps ## unit and native tests under AddressSanitizer and UBSan
+	$(call build-in,$(BUILD)/asan,-DH5SCR_SANITIZE=address$(comma)undefined)
+	@ctest --test-dir $(BUILD)/asan --output-on-failure -L "unit|native" -j $(JOBS)
+
+test-tsan: deps ## MPI-free threads under ThreadSanitizer
+	$(call build-in,$(BUILD)/tsan,-DH5SCR_SANITIZE=thread)
+	@ctest --test-dir $(BUILD)/tsan --output-on-failure -L unit -j $(JOBS)
+
+bench: all ## benchmarks, each as a ratio to a baseline of the same run
+	@bash tests/bench/run.sh $(BUILD)
+
+fuzz: fuzzers ## run the fuzzers, FUZZ_SECONDS each
+	@bash tests/fuzz/run.sh $(BUILD)/fuzz $(FUZZ_SECONDS)
+
+fuzzers: deps
+	$(call build-in,$(BUILD)/fuzz,-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DH5SCR_FUZZ=ON -DH5SCR_SANITIZE=address$(comma)undefined,--target fuzzers)
+
+lint: all ## clang-format and clang-tidy
+	@bash .ci/lint $(BUILD)
+
+format: ## rewrite the sources with clang-format
+	@git ls-files '*.cpp' '*.hpp' '*.h' '*.c' | xargs clang-format -i
+
+install: all ## install to the CMake prefix (CMAKE_OPTIONS=-DCMAKE_INSTALL_PREFIX=...)
+	@cmake --install $(BUILD)
+
+clean: ## remove all builds, HDF5 too
+	rm -rf $(BUILD)
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
