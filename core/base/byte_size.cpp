@@ -45,9 +45,9 @@ std::uint64_t scale_fraction(std::string_view digits, std::uint64_t unit) {
 }
 
 Status bad_size(std::string_view text, std::string_view why) {
-  return invalid_argument(
-      fmt::format("'{}' is not a size in bytes: {}; write a number and a unit, such as 512KB or 10GB",
-                  text::escape(text), why));
+  return invalid_argument(fmt::format(
+      "'{}' is not a size in bytes: {}; write a number and a unit, such as 512KB or 10GB",
+      text::escape(text), why));
 }
 
 }  // namespace

@@ -80,7 +80,8 @@ Result<Value> parse_word(const ValueSpec& spec, std::string_view text) {
 }
 
 Result<Value> parse_name(const ValueSpec& spec, std::string_view text) {
-  const bool one_component = text.find('/') == std::string_view::npos && text != "." && text != "..";
+  const bool one_component =
+      text.find('/') == std::string_view::npos && text != "." && text != "..";
   if (text.empty() || text.size() > 255 || !one_component) return not_a(spec, text);
   return Value(std::string(text));
 }
@@ -99,17 +100,20 @@ Result<Value> parse_regex(std::string_view text) {
     const std::regex compiled(text.begin(), text.end(), std::regex::ECMAScript);
     return Value(std::string(text));
   } catch (const std::exception& error) {  // std::regex reports errors in no other way
-    return invalid_argument(fmt::format("'{}' is not a regular expression: {}",
-                                        text::escape(text), error.what()));
+    return invalid_argument(
+        fmt::format("'{}' is not a regular expression: {}", text::escape(text), error.what()));
   }
 }
 
 Result<Value> parse_glob(const ValueSpec& spec, std::string_view text) {
   bool bracket_open = false;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\') ++i;
-    else if (text[i] == '[') bracket_open = true;
-    else if (text[i] == ']') bracket_open = false;
+    if (text[i] == '\\')
+      ++i;
+    else if (text[i] == '[')
+      bracket_open = true;
+    else if (text[i] == ']')
+      bracket_open = false;
   }
   if (text.empty() || bracket_open) return not_a(spec, text);
   return Value(std::string(text));
@@ -145,18 +149,30 @@ Result<Value> parse_value(const ValueSpec& spec, std::string_view text) {
         fmt::format("'{}' has control characters; remove them", text::escape(text)));
   }
   switch (spec.type) {
-    case ValueType::kBool: return parse_bool(spec, text);
-    case ValueType::kInt: return parse_int(spec, text);
-    case ValueType::kUint: return parse_uint(spec, text);
-    case ValueType::kBytes: return parse_bytes(spec, text);
-    case ValueType::kSeconds: return parse_real(spec, text, kMaxSeconds);
-    case ValueType::kPercent: return parse_real(spec, text, 100);
-    case ValueType::kWord: return parse_word(spec, text);
-    case ValueType::kName: return parse_name(spec, text);
-    case ValueType::kPath: return parse_path(spec, text);
-    case ValueType::kRegex: return parse_regex(text);
-    case ValueType::kGlob: return parse_glob(spec, text);
-    case ValueType::kString: return Value(std::string(text));
+    case ValueType::kBool:
+      return parse_bool(spec, text);
+    case ValueType::kInt:
+      return parse_int(spec, text);
+    case ValueType::kUint:
+      return parse_uint(spec, text);
+    case ValueType::kBytes:
+      return parse_bytes(spec, text);
+    case ValueType::kSeconds:
+      return parse_real(spec, text, kMaxSeconds);
+    case ValueType::kPercent:
+      return parse_real(spec, text, 100);
+    case ValueType::kWord:
+      return parse_word(spec, text);
+    case ValueType::kName:
+      return parse_name(spec, text);
+    case ValueType::kPath:
+      return parse_path(spec, text);
+    case ValueType::kRegex:
+      return parse_regex(text);
+    case ValueType::kGlob:
+      return parse_glob(spec, text);
+    case ValueType::kString:
+      return Value(std::string(text));
   }
   return internal_error("parse_value: unknown type");
 }
@@ -172,19 +188,29 @@ std::string print_value(const ValueSpec& spec, const Value& value) {
 
 std::string describe(const ValueSpec& spec) {
   switch (spec.type) {
-    case ValueType::kBool: return "0 or 1";
+    case ValueType::kBool:
+      return "0 or 1";
     case ValueType::kInt:
-    case ValueType::kUint: return "a whole number " + range_words(spec, false);
-    case ValueType::kBytes: return "a size in bytes " + range_words(spec, true);
-    case ValueType::kSeconds: return "a number of seconds from 0";
-    case ValueType::kPercent: return "a percentage from 0 to 100";
+    case ValueType::kUint:
+      return "a whole number " + range_words(spec, false);
+    case ValueType::kBytes:
+      return "a size in bytes " + range_words(spec, true);
+    case ValueType::kSeconds:
+      return "a number of seconds from 0";
+    case ValueType::kPercent:
+      return "a percentage from 0 to 100";
     case ValueType::kWord:
       return "one of " + text::join(std::span<const std::string_view>(spec.words), ", ");
-    case ValueType::kString: return "text";
-    case ValueType::kName: return "a name without '/'";
-    case ValueType::kPath: return spec.absolute ? "an absolute path" : "a path";
-    case ValueType::kRegex: return "a regular expression";
-    case ValueType::kGlob: return "a file name pattern with balanced brackets";
+    case ValueType::kString:
+      return "text";
+    case ValueType::kName:
+      return "a name without '/'";
+    case ValueType::kPath:
+      return spec.absolute ? "an absolute path" : "a path";
+    case ValueType::kRegex:
+      return "a regular expression";
+    case ValueType::kGlob:
+      return "a file name pattern with balanced brackets";
   }
   return "";
 }

@@ -38,7 +38,7 @@ struct ValueSpec {
   std::int64_t max = std::numeric_limits<std::int64_t>::max();
   // Words of kWord.
   std::vector<std::string_view> words = {};
-  bool absolute = false;     // kPath: must start with '/'
+  bool absolute = false;       // kPath: must start with '/'
   bool empty_allowed = false;  // empty text is a value ("not set"); never an error
 };
 

@@ -6,9 +6,10 @@
 // several threads at once except for close().
 //
 // Every path argument is relative to a Directory (`At`), or to the working directory when none is
-// given. With OpenOptions::beneath, or in any operation through a Directory, no component of the
-// path may be a symbolic link, and it cannot leave the directory: this is how files below cache and
-// control directories are reached. Every open is O_CLOEXEC.
+// given. In any operation through a Directory, no component of the path that has to be followed may
+// be a symbolic link, `..` is refused, and so the path cannot leave the directory
+// (kPermissionDenied otherwise): this is how files below cache and control directories are reached.
+// "." is the directory itself. Every open is O_CLOEXEC.
 #pragma once
 
 #include <sys/types.h>
@@ -48,9 +49,10 @@ struct OpenOptions {
   bool create = false;
   bool exclusive = false;  // with create: fail if it exists (EEXIST)
   bool truncate = false;
-  bool append = false;
-  bool no_follow = true;  // the last component must not be a symbolic link
-  mode_t mode = 0666;     // for create; the umask applies
+  bool append = false;  // every write goes to the end, whatever its offset
+  bool no_follow =
+      true;            // the last component must not be a symbolic link (never below a Directory)
+  mode_t mode = 0666;  // for create; the umask applies
 
   static OpenOptions read() { return {}; }
   static OpenOptions read_write();
@@ -92,17 +94,20 @@ class File {
 
   virtual Result<FileInfo> info() = 0;
   virtual Status truncate(std::uint64_t size) = 0;
-  // Reserves room, so that a full device is noticed before the data is written.
+  // Reserves room, so that a full device is noticed before the data is written; the file grows to
+  // hold the range. Ok without effect on a file system that cannot reserve.
   virtual Status allocate(std::uint64_t offset, std::uint64_t length) = 0;
   virtual Status sync() = 0;  // fsync
   virtual Status set_mode(mode_t mode) = 0;
-  // Maps [offset, offset+length) for reading; length 0 gives an empty mapping.
+  // Maps [offset, offset+length) for reading; length 0 gives an empty mapping. kCorrupt if the file
+  // is shorter than that.
   virtual Result<Mapping> map(std::uint64_t offset, std::size_t length) = 0;
   // Advisory lock (open file description lock: also over network file systems, and between
   // threads). Without `wait`, kUnavailable if somebody else has it. Released by unlock or close.
   virtual Status lock(LockMode mode, bool wait) = 0;
   virtual Status unlock() = 0;
-  // Errors of delayed writes show up here; the destructor closes too, but drops the error.
+  // Errors of delayed writes show up here; the destructor closes too, but drops the error. A second
+  // close is ok and does nothing.
   virtual Status close() = 0;
 
   virtual const std::string& path() const = 0;  // for messages
@@ -130,8 +135,8 @@ class Directory {
 // Where a path starts: `At("x/y")` from the working directory or absolute; `At(dir, "x/y")` below
 // an open directory.
 struct At {
-  At(const char* path_in) : path(path_in) {}                       // NOLINT
-  At(std::string path_in) : path(std::move(path_in)) {}            // NOLINT
+  At(const char* path_in) : path(path_in) {}                            // NOLINT
+  At(std::string path_in) : path(std::move(path_in)) {}                 // NOLINT
   At(const std::filesystem::path& path_in) : path(path_in.native()) {}  // NOLINT
   At(const Directory& dir, std::string path_in) : directory(&dir), path(std::move(path_in)) {}
   // Full path for messages.
@@ -151,7 +156,8 @@ class FileSystem {
 
   virtual Result<std::unique_ptr<File>> open(const At& at, const OpenOptions& options) = 0;
   // `no_follow`: the last component must not be a symbolic link.
-  virtual Result<std::unique_ptr<Directory>> open_directory(const At& at, bool no_follow = true) = 0;
+  virtual Result<std::unique_ptr<Directory>> open_directory(const At& at,
+                                                            bool no_follow = true) = 0;
   virtual Result<FileInfo> info(const At& at, bool follow = false) = 0;
   virtual Status make_directory(const At& at, mode_t mode = 0777) = 0;
   virtual Status remove_directory(const At& at) = 0;
@@ -162,11 +168,12 @@ class FileSystem {
   virtual Result<std::string> read_symlink(const At& at) = 0;
   // Entries but "." and "..", sorted by name.
   virtual Result<std::vector<DirectoryEntry>> list(const At& at) = 0;
-  // Makes renames, creations and removals in a directory durable.
+  // Makes renames, creations and removals in a directory durable, where the file system can.
   virtual Status sync_directory(const At& at) = 0;
   virtual Result<SpaceInfo> space(const At& at) = 0;
 
-  // --- built from the above -----------------------------------------------------------------------
+  // --- built from the above
+  // -----------------------------------------------------------------------
   Result<bool> exists(const At& at);
   // Makes a directory and its missing parents; one that exists already (made by another process at
   // the same time) is fine.
@@ -176,7 +183,8 @@ class FileSystem {
   Result<std::vector<std::byte>> read_file(const At& at);
   // Replaces a file atomically: writes a temporary name beside it, then renames. With `durable`,
   // the file is synced before and the directory after the rename. On failure the old file is as it
-  // was and the temporary one is removed.
+  // was and the temporary one is removed; only when the very last step, the sync of the directory,
+  // fails is the new file in place already, though a power loss may still bring the old one back.
   Status write_file_atomically(const At& at, std::span<const std::byte> data, bool durable,
                                mode_t mode = 0666);
 };
@@ -184,7 +192,9 @@ class FileSystem {
 // The plain POSIX file system.
 FileSystem& real_file_system();
 
-// The process-wide one: the real one, or a faulty one around it if SCR_FAULT is set.
+// The process-wide one: the real one, or a faulty one around it if SCR_FAULT is set
+// (faulty_filesystem.hpp). A SCR_FAULT that cannot be understood ends the program with exit code 2
+// and one line on standard error: a test that injects no fault by a slip must not pass.
 FileSystem& file_system();
 
 }  // namespace scr

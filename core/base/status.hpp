@@ -90,13 +90,14 @@ class [[nodiscard]] Result {
     assert(ok());
     return *value_;
   }
-  T&& value() && {
+  // By value, so that `for (... : f().value())` and `const auto& x = *f()` do not dangle.
+  T value() && {
     assert(ok());
     return *std::move(value_);
   }
   const T& operator*() const& { return value(); }
   T& operator*() & { return value(); }
-  T&& operator*() && { return std::move(*this).value(); }
+  T operator*() && { return std::move(*this).value(); }
   const T* operator->() const { return &value(); }
   T* operator->() { return &value(); }
 
@@ -119,7 +120,9 @@ class [[nodiscard]] Result {
 // SCR_ASSIGN_OR_RETURN(auto x, f()): x takes the value, or the calling function returns the Status.
 #define SCR_ASSIGN_OR_RETURN(declaration, expression) \
   SCR_ASSIGN_OR_RETURN_IMPL(SCR_CONCAT(scr_result_, __LINE__), declaration, expression)
+// NOLINTBEGIN(bugprone-macro-parentheses): the arguments are declarations and names
 #define SCR_ASSIGN_OR_RETURN_IMPL(result, declaration, expression) \
   auto result = (expression);                                      \
   if (!result.ok()) return result.status();                        \
   declaration = std::move(result).value()
+// NOLINTEND(bugprone-macro-parentheses)

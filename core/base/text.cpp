@@ -62,8 +62,8 @@ std::optional<Number> parse_whole(std::string_view text) {
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-// Costs are in halves of a slip, so that another letter case weighs less than another letter.
-constexpr std::size_t kSlip = 2;
+// Costs are in eighths of a slip, so that another letter case weighs far less than another letter.
+constexpr std::size_t kSlip = 8;
 
 std::size_t substitution_cost(char a, char b) {
   if (a == b) return 0;
@@ -169,6 +169,7 @@ std::vector<std::string> nearest_names(std::string_view word,
   std::sort(near.begin(), near.end());
   near.resize(std::min(near.size(), most));
   std::vector<std::string> names;
+  names.reserve(near.size());
   for (const auto& [distance, name] : near) names.emplace_back(name);
   return names;
 }

@@ -4,8 +4,8 @@
 // process, for serial programs and commands) and InProcessWorld (many ranks as threads of one
 // process, for tests). Unless a function says otherwise it is collective over the communicator and
 // blocks; all ranks must call the same functions in the same order. A communicator is used by one
-// thread at a time. A failed MPI call ends the program (MPI_ERRORS_ARE_FATAL on our duplicate): after
-// one, no state of the communicator could be trusted; so these functions return no Status.
+// thread at a time. A failed MPI call ends the program (MPI_ERRORS_ARE_FATAL on our duplicate):
+// after one, no state of the communicator could be trusted; so these functions return no Status.
 #pragma once
 
 #include <cstddef>
@@ -14,29 +14,32 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/hash.hpp"
+#include "core/base/status.hpp"
 
 namespace scr {
 
 // A started send or receive. Wait for it before the buffer is touched again or destroyed; the
-// destructor waits too.
+// destructor waits too. wait() and test() throw only in the versions without MPI, where they report
+// a mistake of the program (a deadlock, a message of the wrong length).
 class Request {
  public:
   class State {
    public:
-    virtual ~State() = default;
+    virtual ~State() = default;  // gives up what is not complete: no buffer is touched after it
     virtual void wait() = 0;
     virtual bool test() = 0;
   };
   Request() = default;  // complete
   explicit Request(std::unique_ptr<State> state) : state_(std::move(state)) {}
-  ~Request() { wait(); }
+  ~Request() { finish(); }
   Request(Request&&) noexcept = default;
   Request& operator=(Request&& other) noexcept {
     if (this != &other) {
-      wait();
+      finish();
       state_ = std::move(other.state_);
     }
     return *this;
@@ -52,6 +55,15 @@ class Request {
   }
 
  private:
+  void finish() noexcept {
+    try {
+      wait();
+    } catch (...) {
+      // The failure is known to the world of ranks that threw it; here it would end the program.
+      state_.reset();
+    }
+  }
+
   std::unique_ptr<State> state_;
 };
 
@@ -66,6 +78,9 @@ class Communicator {
  public:
   // split() with this colour gives no communicator (nullptr).
   static constexpr int kNoColor = -1;
+  // Tags of callers are 0 to kMaxTag; those above are for the functions of this header. (MPI
+  // promises tags up to 32767.)
+  static constexpr int kMaxTag = 16383;
 
   virtual ~Communicator() = default;
   Communicator() = default;
@@ -76,6 +91,9 @@ class Communicator {
   virtual int size() const = 0;
 
   // --- point to point (not collective); any length, also above 2 GiB -----------------------------
+  // May wait until the receiver takes the message: two ranks that send to each other, and a rank
+  // that sends to itself, must use start_send or start_receive. Messages of one rank with one tag
+  // arrive in the order they were sent.
   virtual void send(std::span<const std::byte> data, int to, int tag) = 0;
   // The message must have exactly the length of the buffer.
   virtual void receive(std::span<std::byte> buffer, int from, int tag) = 0;
@@ -89,39 +107,49 @@ class Communicator {
   virtual void all_reduce(std::span<std::int64_t> values, ReduceOp op) = 0;
   virtual void all_reduce(std::span<std::uint64_t> values, ReduceOp op) = 0;
   virtual void all_reduce(std::span<double> values, ReduceOp op) = 0;
-  // Sum over the ranks before this one; 0 on rank 0.
-  virtual std::uint64_t exclusive_scan_sum(std::uint64_t value) = 0;
-  // Blocks of equal size, in the order of ranks; gather gives an empty vector on other ranks than root.
+  // Over the ranks before this one; rank 0 gets 0 (for kMin the largest number).
+  virtual std::uint64_t exclusive_scan(std::uint64_t value, ReduceOp op) = 0;
+  // Blocks of equal size, in the order of ranks; gather gives an empty vector on ranks other than
+  // root.
   virtual std::vector<std::byte> gather(std::span<const std::byte> block, int root) = 0;
   virtual std::vector<std::byte> all_gather(std::span<const std::byte> block) = 0;
-  // Each rank sends messages to ranks of its choice; nobody knows beforehand who sends to it. Costs
-  // messages only for the pairs that talk (plus a logarithmic consensus), no memory per rank.
-  // At most one message a destination. Received messages come sorted by source.
+  // Each rank sends messages to ranks of its choice, itself included; nobody knows beforehand who
+  // sends to it. Costs messages only for the pairs that talk (plus a logarithmic consensus), no
+  // memory per rank. At most one message a destination. Received messages come sorted by source.
   virtual std::vector<RankMessage> sparse_exchange(std::vector<RankMessage> messages) = 0;
+  // Ranks of one colour (0 or more, or kNoColor) come together, ordered by key, then by rank.
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
   virtual std::unique_ptr<Communicator> duplicate() = 0;
 
-  // --- built from the above ------------------------------------------------------------------------
+  // --- built from the above
+  // ------------------------------------------------------------------------
   std::int64_t all_reduce(std::int64_t value, ReduceOp op);
   std::uint64_t all_reduce(std::uint64_t value, ReduceOp op);
+  std::uint64_t exclusive_scan_sum(std::uint64_t value);
   bool all_true(bool value);  // logical and over all ranks
   bool any_true(bool value);  // logical or
   std::string broadcast_string(std::string text, int root);
 };
 
-// --- hashes between ranks (seed 001 §3.2.7); received hashes are merged into the given one ----------
-// A hash that does not unpack is kCorrupt; a wire error of that kind is a bug, but never a crash.
+// --- hashes between ranks (seed 001 §3.2.7); received hashes are merged into the given one
+// ---------- A hash that does not unpack is kCorrupt; a wire error of that kind is a bug, but never
+// a crash. If the sender's hash cannot be packed, the receiver gets an error too and does not hang.
 Status send_hash(Communicator& comm, const Hash& hash, int to);
 Status receive_hash(Communicator& comm, Hash& hash, int from);
 Status send_receive_hash(Communicator& comm, const Hash& send, int to, Hash& receive, int from);
 Status broadcast_hash(Communicator& comm, Hash& hash, int root);
-// `send` has ranks as keys and the hash for each below; `receive` gets the same form, by source.
+// `send` has ranks as keys and the hash for each below; `receive` gets the same form, by source. A
+// rank whose `send` is not of that form gets an error and sends nothing; the others do not notice.
 Status exchange_hashes(Communicator& comm, const Hash& send, Hash& receive);
 
-// --- groups -------------------------------------------------------------------------------------------
+// --- groups
+// -------------------------------------------------------------------------------------------
 // Splits by a string (host name, power supply): ranks with equal strings come together, ordered by
-// rank. Work and memory per rank grow with the logarithm of the ranks, not with their number: names
-// are grouped at the rank that their checksum picks, by a sparse exchange.
+// rank. No rank sees all names. A rank whose left neighbour has the same name stays out of the
+// search; the others (one per run of equal names) meet at the rank that a checksum of the name
+// picks. So time and memory of a rank grow with the logarithm of the ranks and with the number of
+// runs of one name: one per node for ranks placed by blocks, ranks per node for ranks placed in
+// turn.
 struct StringGroups {
   int group_count = 0;  // distinct strings
   int group_id = 0;     // 0.. in the order of each group's lowest rank
@@ -130,7 +158,7 @@ StringGroups group_by_string(Communicator& comm, std::string_view name);
 std::unique_ptr<Communicator> split_by_string(Communicator& comm, std::string_view name);
 
 // The communicators every part of the runtime uses: all ranks of this node, and all ranks with the
-// same rank within their node (seed: scr_comm_node, scr_comm_node_across).
+// same rank within their node (seed: scr_comm_node, scr_comm_node_across), both ordered by rank.
 struct NodeCommunicators {
   std::unique_ptr<Communicator> node;
   std::unique_ptr<Communicator> across;

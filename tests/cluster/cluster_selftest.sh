@@ -38,10 +38,13 @@ traces() {
 }
 check_clean() { check "$1: nothing is left behind" "$clean" "$(traces "$work")"; }
 
-# A namespace lives as long as a process in it does; so if no process is found there, it is gone.
-namespaces_of() { readlink "/proc/$1/ns/"{net,mnt,pid,uts}; }
-alive_among() { # file of namespaces
-  readlink /proc/[0-9]*/ns/{net,mnt,pid,uts} 2>/dev/null | grep -cxFf "$1"
+# A namespace lives as long as a process in it does: prints the processes of our clusters that are in
+# another network than this one. (The numbers of namespaces would not do: the kernel gives them out again.)
+inside() {
+  local file
+  grep -alsz "^H5SCR_CLUSTER=$work" /proc/[0-9]*/environ | while read -r file; do
+    [[ $(readlink "${file%environ}ns/net") == @("$(readlink /proc/self/ns/net)"|) ]] || echo "$file"
+  done
 }
 
 wait_for() { # file pattern
@@ -74,7 +77,7 @@ check "a wrong number of nodes is refused" 2 "$("$cluster" up none 2>/dev/null; 
 variables=$("$cluster" up 4)
 check "up prints the variables" 0 "$(eval "$variables"; [[ -d $H5SCR_CLUSTER && $H5SCR_NODE_LOCAL && -d $H5SCR_SHARED ]]; echo $?)"
 eval "$variables"
-namespaces_of "$(cut -d' ' -f1 "$H5SCR_CLUSTER/head")" >"$work/namespaces"
+check "its processes are inside namespaces" 1 "$(($(inside | wc -l) >= 5))"
 check "nodes names the nodes" $'node0\nnode1\nnode2\nnode3' "$("$cluster" nodes)"
 check "status shows all up" 4 "$("$cluster" status | grep -c ' up 10.77.0.. storage 0 of 256M$')"
 check "8 ranks, 2 on each of 4 nodes" "$(ranks 8 2)" "$("$cluster" run -n 8 "$probe" where | sort -n)"
@@ -88,7 +91,7 @@ check "storage is private to each node" "$(ranks 8 2 2)" "$("$cluster" run "$pro
 check "a node keeps its storage between runs" $'rank2\nrank3' "$("$cluster" exec node1 ls "$H5SCR_NODE_LOCAL")"
 check "storage of the nodes is not seen outside" "" "$(ls "$H5SCR_NODE_LOCAL")"
 check "the shared directory is seen by all" 4 "$("$cluster" exec node0 sh -c 'echo x >$H5SCR_SHARED/file'; "$cluster" run --per-node 1 cat "$H5SCR_SHARED/file" | grep -c x)"
-check "/tmp and /dev/shm are private" "" "$("$cluster" exec node0 touch /tmp/mine /dev/shm/mine; "$cluster" exec node1 ls /tmp /dev/shm | grep mine; ls /tmp /dev/shm | grep mine)"
+check "/tmp and /dev/shm are private" "" "$("$cluster" exec node0 touch /tmp/mine /dev/shm/mine; "$cluster" exec node1 find /tmp /dev/shm -name mine; find /tmp /dev/shm -maxdepth 1 -name mine)"
 check "TMPDIR is the node's /tmp" /tmp "$("$cluster" run -n 1 printenv TMPDIR)"
 check "nodes know each other by name" 0 "$("$cluster" exec node0 getent hosts node3 | grep -q '^10.77.0.4 '; echo $?)"
 check "nothing outside can be reached" "" "$("$cluster" exec node0 ip route | grep -v '^10.77.0.0/24 ')"
@@ -110,6 +113,8 @@ check "... within 20 s" 1 "$((SECONDS < 20))"
 check "status shows the node down" "node2 down" "$("$cluster" status | grep down)"
 check "a node that is down is left out" $'0 node0\n1 node0\n2 node1\n3 node1\n4 node3\n5 node3' "$("$cluster" run "$probe" where | sort -n)"
 check "exec on it says so" "cluster: node2 is down" "$("$cluster" exec node2 true 2>&1)"
+check "the head is reached although a port of its bridge went" 0 \
+  "$("$cluster" with 3 -- bash -c 'for n in 0 1; do cluster kill node$n; sleep 0.3; H5SCR_CLUSTER_TIMEOUT=10 cluster run hostname || exit; done' >/dev/null; echo $?)"
 "$cluster" revive node2
 check "a revived node has empty storage" "" "$("$cluster" exec node2 ls -A "$H5SCR_NODE_LOCAL" /tmp /dev/shm | grep rank)"
 check "... the others kept theirs" $'rank6\nrank7' "$("$cluster" exec node3 ls "$H5SCR_NODE_LOCAL")"
@@ -162,7 +167,7 @@ check "... and the first keeps its own" 4 "$("$cluster" status | grep -c ' up ')
 check "reap leaves a living cluster alone" "$first" "$("$cluster" reap; ls -d "$first")"
 "$cluster" down
 unset H5SCR_CLUSTER H5SCR_NODE_LOCAL H5SCR_SHARED
-check "down ends all namespaces" 0 "$(alive_among "$work/namespaces")"
+check "down ends all namespaces" "" "$(inside)"
 check_clean "down"
 
 # ---- with ----------------------------------------------------------------------------------------------
@@ -176,36 +181,43 @@ for signal in INT TERM KILL; do
   rm -f "$work/out"
   # Job control, or else bash would make background jobs ignore INT.
   set -m
-  "$cluster" with 2 -- bash -c 'sleep 61 & cut -d" " -f1 $H5SCR_CLUSTER/head >$work/head; cluster run $probe turn 60' >"$work/out" 2>&1 &
+  "$cluster" with 2 -- bash -c 'sleep 61 & cluster run $probe turn 60' >"$work/out" 2>&1 &
   with=$!
   set +m
   wait_for "$work/out" turning
-  namespaces_of "$(cat "$work/head")" >"$work/namespaces"
   kill -$signal $with
   wait $with 2>/dev/null
   case $signal in
     INT) check "INT ends with" 130 $? ;;
     TERM) check "TERM ends with" 143 $? ;;
     KILL)
-      sleep 1
-      check "kill -9 of with ends its namespaces, by the kernel" 0 "$(alive_among "$work/namespaces")"
+      for _ in {1..100}; do
+        [[ $(inside) ]] || break
+        sleep 0.1
+      done
+      check "kill -9 of with ends its namespaces, by the kernel" "" "$(inside)"
       "$cluster" reap 2>/dev/null ;;
   esac
   check_clean "with and $signal"
-done 2> >(grep -v Killed >&2)
+done
 "$cluster" with 2 -- bash -c 'cluster run $probe turn 60' >"$work/out" 2>&1 &
 with=$!
 wait_for "$work/out" turning
 kill -KILL $with
+wait $with 2>/dev/null
 "$cluster" with 1 -- true 2>/dev/null
 check_clean "the next with, after kill -9"
 
 # ---- places ----------------------------------------------------------------------------------------------
 
-mkdir -p "$below_tmp/tests/cluster" "$below_tmp/build" "$below_tmp/state"
+mkdir -p "$below_tmp/tests/cluster" "$below_tmp/build"
 cp "$cluster" "$below_tmp/tests/cluster/" && cp "$probe" "$below_tmp/build/"
-check "sources, build and state below /tmp, with a space" "$(ranks 4 2 2)" \
-  "$(cd "$below_tmp/build" && H5SCR_CLUSTER_ROOT=/tmp ../tests/cluster/cluster with 2 -- cluster run ./probe storage 2>&1 | sort -n)"
+check "sources and build below /tmp, with a space" "$(ranks 4 2 2)" \
+  "$(cd "$below_tmp/build" && ../tests/cluster/cluster with 2 -- cluster run ./probe storage 2>&1 | sort -n)"
+check "a cluster within a cluster's command" "$(ranks 2 2)" \
+  "$(cd "$below_tmp/build" && ../tests/cluster/cluster with 1 -- cluster with 1 -- cluster run ./probe where 2>&1 | sort -n)"
+check "state below /tmp is refused" "cluster: H5SCR_CLUSTER_ROOT is /tmp, but nodes have their own /tmp and /dev/shm" \
+  "$(H5SCR_CLUSTER_ROOT=/tmp "$cluster" up 1 2>&1)"
 check "a file in /tmp made after up" "$(ranks 4 2)" \
   "$(cd / && "$cluster" with 2 -- sh -c 'f="$1-late"; cp $probe "$f"; cluster run "$f" where; rm "$f"' sh "${below_tmp// /}" | sort -n)"
 check_clean "below /tmp"

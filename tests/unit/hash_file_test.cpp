@@ -117,10 +117,7 @@ TEST(HashFile, AFailedWriteAtAnyOperationKeepsTheOldContent) {
   Hash other;
   other.set_value("NEW", 1);
   for (std::uint64_t n = 1;; ++n) {
-    FaultPlan plan;
-    plan.nth = n;
-    plan.action = FaultPlan::Action::kFail;
-    FaultyFileSystem faulty(real_file_system(), plan);
+    FaultyFileSystem faulty(real_file_system(), FaultPlan::fail_at(n, EIO));
     Status status = write_hash_file(faulty, file, other, Durability::kDurable);
     auto hash = read_hash_file(real_file_system(), file);
     ASSERT_TRUE(hash.ok()) << "operation " << n << ": " << hash.status().to_string();

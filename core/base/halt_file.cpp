@@ -1,0 +1,125 @@
+#include "core/base/halt_file.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "core/base/text.hpp"
+
+namespace scr {
+namespace {
+
+struct NumberKey {
+  std::string_view key;
+  std::optional<std::int64_t> HaltConditions::*field;
+};
+
+constexpr std::array kNumbers = {
+    NumberKey{"CheckpointsLeft", &HaltConditions::checkpoints_left},
+    NumberKey{"ExitAfter", &HaltConditions::exit_after},
+    NumberKey{"ExitBefore", &HaltConditions::exit_before},
+    NumberKey{"HaltSeconds", &HaltConditions::halt_seconds},
+};
+constexpr std::string_view kExitReason = "ExitReason";
+
+Result<HaltConditions> parse(const Hash& hash, const At& at) {
+  auto conditions = HaltConditions::from_hash(hash);
+  if (conditions.ok()) return conditions;
+  return conditions.status().with_context(
+      fmt::format("'{}' is not a valid halt file", at.display()));
+}
+
+// True once the time has come to end, so that `needed` seconds later it is `end` at most.
+bool too_late(std::int64_t now, std::int64_t end, std::int64_t needed) {
+  std::int64_t last = 0;
+  if (__builtin_sub_overflow(end, needed, &last)) return needed > 0;
+  return now >= last;
+}
+
+}  // namespace
+
+Hash HaltConditions::to_hash() const {
+  Hash hash;
+  for (const NumberKey& number : kNumbers) {
+    if (const auto& value = this->*number.field) hash.set_value(number.key, *value);
+  }
+  if (!exit_reason.empty()) hash.set_value(kExitReason, exit_reason);
+  return hash;
+}
+
+Result<HaltConditions> HaltConditions::from_hash(const Hash& hash) {
+  HaltConditions conditions;
+  for (const NumberKey& number : kNumbers) {
+    if (!hash.contains(number.key)) continue;
+    SCR_ASSIGN_OR_RETURN(const std::int64_t value, hash.require_int(number.key));
+    if (value < 0) {
+      return corrupt(fmt::format("key '{}' has the negative value {}", number.key, value));
+    }
+    conditions.*number.field = value;
+  }
+  if (hash.contains(kExitReason)) {
+    SCR_ASSIGN_OR_RETURN(conditions.exit_reason, hash.require_value(kExitReason));
+  }
+  return conditions;
+}
+
+std::optional<std::string> reason_to_halt(const HaltConditions& conditions, std::int64_t now,
+                                          HaltQuestion question) {
+  const std::string& reason = conditions.exit_reason;
+  if (!reason.empty() && (reason != kFinalizeCalled || question == HaltQuestion::kRelaunch)) {
+    return text::escape(reason);
+  }
+  if (conditions.checkpoints_left && *conditions.checkpoints_left <= 0) {
+    return "the number of checkpoints to write is reached (CheckpointsLeft is 0)";
+  }
+  if (conditions.exit_after && now > *conditions.exit_after) {
+    return fmt::format("the time of ExitAfter ({}) has passed", *conditions.exit_after);
+  }
+  const std::int64_t needed = conditions.halt_seconds.value_or(0);
+  if (conditions.exit_before && too_late(now, *conditions.exit_before, needed)) {
+    return fmt::format("less than {} seconds (HaltSeconds) are left until ExitBefore ({})", needed,
+                       *conditions.exit_before);
+  }
+  return std::nullopt;
+}
+
+Result<HaltConditions> read_halt_file(FileSystem& fs, const At& at) {
+  const auto hash = read_hash_file(fs, at);
+  if (!hash.ok() && hash.status().code() == StatusCode::kNotFound) return HaltConditions();
+  if (!hash.ok()) return hash.status();
+  return parse(*hash, at);
+}
+
+Result<HaltConditions> update_halt_file(FileSystem& fs, const At& at,
+                                        const std::function<void(HaltConditions&)>& change) {
+  SCR_ASSIGN_OR_RETURN(LockedHashFile file, LockedHashFile::open(fs, at, LockMode::kExclusive));
+  SCR_ASSIGN_OR_RETURN(const HaltConditions before, parse(file.hash(), at));
+  HaltConditions after = before;
+  change(after);
+  if (after == before) return after;
+  for (const NumberKey& number : kNumbers) file.hash().unset(number.key);
+  file.hash().unset(kExitReason);
+  file.hash().merge(after.to_hash());
+  SCR_RETURN_IF_ERROR(file.write(Durability::kDurable));
+  return after;
+}
+
+// Both below look without the lock first: on most calls there is nothing to change, and a lock and
+// a new file in the prefix for nothing would cost every checkpoint of every job.
+Result<HaltConditions> count_checkpoint(FileSystem& fs, const At& at) {
+  SCR_ASSIGN_OR_RETURN(HaltConditions seen, read_halt_file(fs, at));
+  if (seen.checkpoints_left.value_or(0) <= 0) return seen;
+  return update_halt_file(fs, at, [](HaltConditions& conditions) {
+    if (conditions.checkpoints_left.value_or(0) > 0) --*conditions.checkpoints_left;
+  });
+}
+
+Result<HaltConditions> clear_finalize_called(FileSystem& fs, const At& at) {
+  SCR_ASSIGN_OR_RETURN(HaltConditions seen, read_halt_file(fs, at));
+  if (seen.exit_reason != kFinalizeCalled) return seen;
+  return update_halt_file(fs, at, [](HaltConditions& conditions) {
+    if (conditions.exit_reason == kFinalizeCalled) conditions.exit_reason.clear();
+  });
+}
+
+}  // namespace scr

@@ -1,0 +1,58 @@
+// Cache: this process's part of the cached datasets, and its filemap file on disk.
+//
+// Every change reaches the filemap file before a file is created and after one is deleted, so that a run
+// killed at any instant leaves no file that is not listed. Not collective, except start().
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/filemap.hpp"
+#include "core/runtime/context.hpp"
+
+namespace scr {
+
+class Cache {
+ public:
+  explicit Cache(Context& context) : context_(context) {}
+
+  // Collective. Reads the filemaps that earlier runs left on this node and deals them out to the processes
+  // of the node: what a rank wrote goes to the process with that rank, if it is here, the rest evenly.
+  // Every process then has a filemap file of its own under a new name; the master filemap, replaced
+  // atomically, switches from the old ones to the new, so no instant loses an entry.
+  Status start();
+
+  const Filemap& filemap() const { return filemap_; }
+
+  // Changes the entry by `change(entry)` and writes the filemap; on failure the entry is as before.
+  template <typename Change>
+  Status update(int rank, int dataset, Change change) {
+    Filemap before = filemap_;
+    change(filemap_.at(rank, dataset));
+    Status status = save();
+    if (!status.ok()) filemap_ = std::move(before);
+    return status;
+  }
+
+  // Deletes the listed files of all hosted ranks in a dataset, then forgets them. What cannot be deleted
+  // stays listed. Empty directories go too.
+  Status remove_dataset(int dataset);
+  // The same for one rank.
+  Status remove_entry(int rank, int dataset);
+  // Forgets an entry, but not its files: another process of this node has taken them over.
+  Status forget(int rank, int dataset);
+
+  // True if every listed file is there with its size and checksum known, and none is missing.
+  bool is_whole(int rank, int dataset) const;
+
+ private:
+  Status save();
+  Result<Filemap> read_node_filemaps(std::vector<std::string>& old_names);
+  Filemap deal_out(const Filemap& node_filemap);
+
+  Context& context_;
+  Filemap filemap_;
+  std::string name_;  // of the filemap file in the control directory
+};
+
+}  // namespace scr

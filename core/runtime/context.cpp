@@ -1,0 +1,194 @@
+#include "core/runtime/context.hpp"
+
+#include <fmt/format.h>
+
+#include "core/base/log.hpp"
+#include "core/base/path.hpp"
+
+namespace scr {
+
+std::string ActiveRedundancy::dataset_directory(int dataset_id) const {
+  return fmt::format("{}/index.{}/dataset.{}", store->directory->path(), descriptor.index, dataset_id);
+}
+
+Status agree(Communicator& comm, const Status& mine, std::string_view what, Report report) {
+  if (!mine.ok() && report == Report::kLog) log::error("{}", mine.message());
+  const std::int64_t none = comm.size();
+  const std::int64_t first = comm.all_reduce(mine.ok() ? none : comm.rank(), ReduceOp::kMin);
+  if (first == none) return {};
+  const std::string text = comm.broadcast_string(std::string(mine.message()), static_cast<int>(first));
+  auto code = static_cast<std::int64_t>(comm.rank() == first ? mine.code() : StatusCode::kOk);
+  code = comm.all_reduce(code, ReduceOp::kMax);
+  if (!mine.ok()) return mine;
+  return {static_cast<StatusCode>(code), fmt::format("{} failed on rank {}: {}", what, first, text)};
+}
+
+Result<std::unique_ptr<Context>> Context::create(FileSystem& fs, std::unique_ptr<Communicator> world,
+                                                 const std::string& host,
+                                                 const std::vector<std::string>& calls,
+                                                 config::Mode mode) {
+  std::unique_ptr<Context> context(new Context);
+  context->fs_ = &fs;
+  context->world_ = std::move(world);
+  context->host_ = host;
+  Communicator& comm = context->world();
+  SCR_RETURN_IF_ERROR(agree(comm, context->configure(calls, mode), "reading the configuration"));
+  if (!context->config().get_bool("SCR_ENABLE")) {
+    return failed_precondition("h5scr is disabled (SCR_ENABLE=0)");
+  }
+  context->nodes_ = make_node_communicators(comm, host);
+  SCR_RETURN_IF_ERROR(context->open_directories());
+  for (const auto& descriptor : context->config().redundancy()) {
+    if (descriptor.enabled) SCR_RETURN_IF_ERROR(context->activate_redundancy(descriptor));
+  }
+  return context;
+}
+
+// Rank 0 alone reads files; every rank then builds the same configuration from what it sent.
+Status Context::configure(const std::vector<std::string>& calls, config::Mode mode) {
+  const config::Environment environment = config::Environment::current();
+  Hash message;
+  Status status;
+  if (rank() == 0) {
+    auto sources = config::read_files(fs(), environment);
+    if (sources.ok()) {
+      sources->calls = calls;
+      sources->mode = mode;
+      message = sources->to_hash();
+    } else {
+      status = sources.status();
+    }
+  }
+  SCR_RETURN_IF_ERROR(agree(world(), status, "reading the configuration"));
+  SCR_RETURN_IF_ERROR(broadcast_hash(world(), message, 0));
+  SCR_ASSIGN_OR_RETURN(auto sources, config::ConfigSources::from_hash(message, environment));
+  SCR_ASSIGN_OR_RETURN(config::Config config, config::Config::build(std::move(sources)));
+  config_ = std::make_unique<config::Config>(std::move(config));
+  log::set_verbosity(static_cast<int>(config_->get_uint("SCR_DEBUG")));
+  if (rank() == 0) {
+    for (const std::string& warning : config_->warnings()) log::warning("{}", warning);
+  }
+  Hash job;
+  if (rank() == 0) {
+    auto detected = JobInfo::detect(*config_, environment);
+    if (detected.ok()) job = detected->to_hash();
+    status = detected.status();
+  }
+  SCR_RETURN_IF_ERROR(agree(world(), status, "finding out about the job"));
+  SCR_RETURN_IF_ERROR(broadcast_hash(world(), job, 0));
+  SCR_ASSIGN_OR_RETURN(job_, JobInfo::from_hash(job));
+  return {};
+}
+
+Result<std::string> Context::group_value(const std::string& group) const {
+  if (group == "NODE") return host_;
+  if (group == "WORLD") return std::string("WORLD");
+  for (const auto& descriptor : config_->groups()) {
+    if (descriptor.host != host_) continue;
+    for (const auto& [name, value] : descriptor.groups) {
+      if (name == group) return value;
+    }
+  }
+  return invalid_argument(fmt::format(
+      "no line 'GROUPS={} {}=...' in the configuration tells which {} group this node belongs to", host_,
+      group, group));
+}
+
+Status Context::open_directories() {
+  // The control directory, made by the first process of each node.
+  const std::string base = config_->get_path("SCR_CNTL_BASE");
+  Status status;
+  if (node().rank() == 0) {
+    status = prepare_private_directory(fs(), base, job_.private_path()).status();
+  }
+  node().barrier();
+  if (status.ok()) {
+    auto control = prepare_private_directory(fs(), base, job_.private_path());
+    if (control.ok()) control_ = std::move(*control);
+    status = control.status();
+  }
+  SCR_RETURN_IF_ERROR(agree(world(), status, "opening the control directory"));
+  for (const auto& descriptor : config_->stores()) {
+    if (descriptor.enabled) SCR_RETURN_IF_ERROR(open_store(descriptor));
+  }
+  if (rank() == 0) {
+    status = fs().make_directory(prefix_scr());
+    if (status.errno_value() == EEXIST) status = {};
+  }
+  return agree(world(), status, "making the directory .scr in the prefix directory");
+}
+
+Status Context::open_store(const config::StoreDescriptor& descriptor) {
+  auto store = std::make_unique<Store>();
+  store->descriptor = descriptor;
+  auto value = group_value(descriptor.group);
+  SCR_RETURN_IF_ERROR(agree(world(), value.status(), "opening a store"));
+  store->group = split_by_string(world(), *value);
+  Status status;
+  if (store->group->rank() == 0) {
+    if (descriptor.make_directory) status = fs().make_directories(descriptor.directory);
+    if (status.ok()) {
+      status = prepare_private_directory(fs(), descriptor.directory, job_.private_path()).status();
+    }
+  }
+  store->group->barrier();
+  if (status.ok()) {
+    auto directory = prepare_private_directory(fs(), descriptor.directory, job_.private_path());
+    if (directory.ok()) store->directory = std::move(*directory);
+    status = directory.status();
+  }
+  SCR_RETURN_IF_ERROR(agree(world(), status, "opening the cache directory"));
+  stores_[descriptor.directory] = std::move(store);
+  return {};
+}
+
+namespace {
+
+redundancy::Scheme scheme_of(config::CopyType type) {
+  switch (type) {
+    case config::CopyType::kSingle: return redundancy::Scheme::kSingle;
+    case config::CopyType::kPartner: return redundancy::Scheme::kPartner;
+    case config::CopyType::kXor: return redundancy::Scheme::kXor;
+    case config::CopyType::kRs: return redundancy::Scheme::kReedSolomon;
+  }
+  return redundancy::Scheme::kSingle;
+}
+
+}  // namespace
+
+Status Context::activate_redundancy(const config::RedundancyDescriptor& descriptor) {
+  ActiveRedundancy active;
+  active.descriptor = descriptor;
+  auto store = stores_.find(descriptor.store);
+  if (store == stores_.end()) {
+    return invalid_argument(fmt::format("CKPT={} uses the store '{}', which is not enabled",
+                                        descriptor.index, descriptor.store));
+  }
+  active.store = store->second.get();
+  auto value = group_value(descriptor.group);
+  SCR_RETURN_IF_ERROR(agree(world(), value.status(), "forming redundancy sets"));
+  redundancy::SetRequest request;
+  request.scheme = scheme_of(descriptor.type);
+  request.set_size = static_cast<int>(descriptor.set_size);
+  request.failures = static_cast<int>(descriptor.set_failures);
+  request.hop_distance = static_cast<int>(config_->get_uint("SCR_HOP_DISTANCE"));
+  request.failure_group = *value;
+  request.host = host_;
+  active.sets = redundancy::form_sets(world(), request);
+  if (rank() == 0 && request.scheme != redundancy::Scheme::kSingle &&
+      active.sets.front().scheme == redundancy::Scheme::kSingle) {
+    log::warning(
+        "all ranks are in one {} group ('{}'), so checkpoints cannot be protected against its loss: {} "
+        "becomes SINGLE",
+        descriptor.group, *value, scheme_name(request.scheme));
+  }
+  redundancy_[descriptor.index] = std::move(active);
+  return {};
+}
+
+const ActiveRedundancy& Context::redundancy_for(int id, bool output) const {
+  const auto* descriptor = config_->descriptor_for(static_cast<std::uint64_t>(id), output);
+  return redundancy_.at(descriptor->index);
+}
+
+}  // namespace scr

@@ -1,0 +1,83 @@
+// Context: what every part of the runtime needs to know of this process and its run.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/config.hpp"
+#include "core/base/filesystem.hpp"
+#include "core/mpi/communicator.hpp"
+#include "core/runtime/job.hpp"
+#include "redundancy/form_sets.hpp"
+
+namespace scr {
+
+// A class of node-local storage, and this process's directory on it (seed 002: store descriptor).
+struct Store {
+  config::StoreDescriptor descriptor;
+  std::unique_ptr<Communicator> group;   // the processes that share it
+  std::unique_ptr<Directory> directory;  // <base>/<user>/scr.<jobid>
+};
+
+// A redundancy descriptor with the sets that it gives this process.
+struct ActiveRedundancy {
+  config::RedundancyDescriptor descriptor;
+  std::vector<redundancy::RedundancySet> sets;  // own set first, then those it is a guest of
+  Store* store = nullptr;
+  // "<cache directory>/index.<i>/dataset.<id>"
+  std::string dataset_directory(int dataset_id) const;
+};
+
+class Context {
+ public:
+  // Collective. `calls` are the arguments of SCR_Config so far; those of rank 0 count.
+  static Result<std::unique_ptr<Context>> create(FileSystem& fs, std::unique_ptr<Communicator> world,
+                                                 const std::string& host,
+                                                 const std::vector<std::string>& calls,
+                                                 config::Mode mode);
+
+  FileSystem& fs() const { return *fs_; }
+  Communicator& world() const { return *world_; }
+  Communicator& node() const { return *nodes_.node; }
+  int node_count() const { return nodes_.node_count; }
+  int rank() const { return world_->rank(); }
+  int size() const { return world_->size(); }
+  const std::string& host() const { return host_; }
+  const config::Config& config() const { return *config_; }
+  const JobInfo& job() const { return job_; }
+  const Directory& control() const { return *control_; }
+  // ".scr" in the prefix directory.
+  std::string prefix_scr() const { return job_.prefix + "/.scr"; }
+
+  // The redundancy descriptor for a dataset; never null after create().
+  const ActiveRedundancy& redundancy_for(int id, bool output) const;
+
+ private:
+  Context() = default;
+  Status configure(const std::vector<std::string>& calls, config::Mode mode);
+  Status open_directories();
+  Status open_store(const config::StoreDescriptor& descriptor);
+  Status activate_redundancy(const config::RedundancyDescriptor& descriptor);
+  // Name of this rank's group of that kind: its host for NODE, one for all for WORLD, else what the
+  // GROUPS line of its host says.
+  Result<std::string> group_value(const std::string& group) const;
+
+  FileSystem* fs_ = nullptr;
+  std::unique_ptr<Communicator> world_;
+  NodeCommunicators nodes_;
+  std::string host_;
+  std::unique_ptr<config::Config> config_;
+  JobInfo job_;
+  std::unique_ptr<Directory> control_;
+  std::map<std::string, std::unique_ptr<Store>> stores_;
+  std::map<std::uint64_t, ActiveRedundancy> redundancy_;
+};
+
+// Ends a step that every rank takes part in: ok if all were. A rank that failed keeps its own message and,
+// unless told otherwise, logs it; the others get `what` and the lowest rank that failed, with its message.
+enum class Report { kLog, kQuiet };
+Status agree(Communicator& comm, const Status& mine, std::string_view what, Report report = Report::kLog);
+
+}  // namespace scr

@@ -1,0 +1,400 @@
+#include "core/runtime/restart.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "core/base/log.hpp"
+#include "core/base/path.hpp"
+#include "core/runtime/file_mover.hpp"
+#include "core/runtime/stored_descriptor.hpp"
+#include "redundancy/redundancy.hpp"
+
+namespace scr {
+
+namespace {
+
+// All that is known of one dataset while it is restored.
+struct Restoration {
+  Context& context;
+  Cache& cache;
+  int id = 0;
+  DatasetDescriptor dataset;
+  std::optional<StoredDescriptor> descriptor;  // of this rank
+  std::optional<std::string> directory;        // of this rank's files
+};
+
+// The largest id below `bound` that any process knows, 0 if there is none.
+int next_dataset(Context& context, const Cache& cache, int bound) {
+  std::int64_t mine = 0;
+  for (int id : cache.filemap().datasets()) {
+    if (id < bound) mine = std::max<std::int64_t>(mine, id);
+  }
+  return static_cast<int>(context.world().all_reduce(mine, ReduceOp::kMax));
+}
+
+// The dataset's descriptor: of the copies that say it is complete if there is one (a rank marks its copy only
+// after all ranks have their files and redundancy data in place, so one mark is enough), the newest. A node
+// that was away for some runs may bring files of an id that was written anew since; these go.
+Status share_dataset(Restoration& r) {
+  Communicator& world = r.context.world();
+  std::array<std::int64_t, 2> newest = {0, 0};  // creation time of any copy, of a complete one
+  for (int rank : r.cache.filemap().ranks(r.id)) {
+    const DatasetDescriptor& dataset = r.cache.filemap().get(rank, r.id)->dataset;
+    newest[0] = std::max(newest[0], dataset.created);
+    if (dataset.complete) newest[1] = std::max(newest[1], dataset.created);
+  }
+  world.all_reduce(newest, ReduceOp::kMax);
+  const bool complete = newest[1] > 0;
+  const std::int64_t created = complete ? newest[1] : newest[0];
+  const DatasetDescriptor* mine = nullptr;
+  for (int rank : r.cache.filemap().ranks(r.id)) {
+    const DatasetDescriptor& dataset = r.cache.filemap().get(rank, r.id)->dataset;
+    if (dataset.created == created && dataset.complete == complete) mine = &dataset;
+  }
+  const int root =
+      static_cast<int>(world.all_reduce(std::int64_t{mine ? world.rank() : world.size()}, ReduceOp::kMin));
+  Hash hash;
+  if (world.rank() == root) hash = mine->to_hash();
+  SCR_RETURN_IF_ERROR(broadcast_hash(world, hash, root));
+  SCR_ASSIGN_OR_RETURN(r.dataset, DatasetDescriptor::from_hash(hash));
+  for (int rank : r.cache.filemap().ranks(r.id)) {
+    if (r.cache.filemap().get(rank, r.id)->dataset.created == created) continue;
+    log::info("deleting files of rank {} of an older dataset with the id {}", rank, r.id);
+    SCR_RETURN_IF_ERROR(r.cache.remove_entry(rank, r.id));
+  }
+  return {};
+}
+
+// Where files of this rank would have to be to be used without moving them.
+std::string place_of(const Context& context, const std::string& store) {
+  for (const auto& descriptor : context.config().stores()) {
+    if (descriptor.directory == store && descriptor.group == "WORLD") return "WORLD";
+  }
+  return context.host();
+}
+
+// --- distribute --------------------------------------------------------------------------------------
+
+// Tells every rank which processes have files of it, and how whole they are.
+Result<Hash> announce(Restoration& r) {
+  Hash send;
+  for (int rank : r.cache.filemap().ranks(r.id)) {
+    const FilemapEntry* entry = r.cache.filemap().get(rank, r.id);
+    auto descriptor = StoredDescriptor::from_hash(entry->redundancy);
+    if (!descriptor.ok()) {
+      log::warning("filemap entry of rank {} in dataset {}: {}", rank, r.id, descriptor.status().message());
+      continue;
+    }
+    Filemap single;
+    single.at(rank, r.id) = *entry;
+    Hash& message = send.at(std::to_string(rank));
+    message.set_value("WHOLE", r.cache.is_whole(rank, r.id) ? 1 : 0);
+    message.set_value("PLACE", place_of(r.context, descriptor->store));
+    message.set("MAP", single.to_hash());
+  }
+  Hash receive;
+  SCR_RETURN_IF_ERROR(exchange_hashes(r.context.world(), send, receive));
+  return receive;
+}
+
+struct Offer {
+  int from = 0;
+  bool whole = false;
+  bool here = false;  // usable without moving
+  FilemapEntry entry;
+};
+
+// The best offer: whole and here, whole, here, any.
+std::optional<Offer> choose(const Restoration& r, const Hash& offers) {
+  std::optional<Offer> best;
+  auto quality = [](const Offer& o) { return (o.whole ? 2 : 0) + (o.here ? 1 : 0); };
+  for (const auto& element : offers.elements()) {
+    auto map = element.hash.get("MAP") ? Filemap::from_hash(*element.hash.get("MAP"))
+                                       : Result<Filemap>(corrupt("offer without a filemap"));
+    if (!map.ok() || map->get(r.context.rank(), r.id) == nullptr) continue;
+    Offer offer;
+    offer.from = std::stoi(element.key);
+    offer.whole = element.hash.value("WHOLE") == "1";
+    offer.entry = *map->get(r.context.rank(), r.id);
+    auto descriptor = StoredDescriptor::from_hash(offer.entry.redundancy);
+    offer.here = descriptor.ok() && element.hash.value("PLACE") == place_of(r.context, descriptor->store);
+    if (!best || quality(offer) > quality(*best)) best = std::move(offer);
+  }
+  return best;
+}
+
+// Makes the directory of this rank's files below the job's private directory on that store.
+Status prepare_directory(Restoration& r, const StoredDescriptor& descriptor) {
+  FileSystem& fs = r.context.fs();
+  SCR_RETURN_IF_ERROR(fs.make_directories(descriptor.store));
+  SCR_ASSIGN_OR_RETURN(auto job_directory, prepare_private_directory(fs, descriptor.store,
+                                                                    r.context.job().private_path()));
+  SCR_RETURN_IF_ERROR(fs.make_directories(At(*job_directory, descriptor.directory), 0700));
+  r.directory = job_directory->path() + "/" + descriptor.directory;
+  return {};
+}
+
+// Brings the files of every rank to the process that has this rank now. Incomplete files are not moved:
+// redundancy rebuilds them in place.
+Status distribute(Restoration& r) {
+  Communicator& world = r.context.world();
+  auto offers = announce(r);
+  SCR_RETURN_IF_ERROR(agree(world, offers.status(), "distributing filemaps"));
+  std::optional<Offer> offer = choose(r, *offers);
+  Status status;
+  if (offer) {
+    auto descriptor = StoredDescriptor::from_hash(offer->entry.redundancy);
+    status = descriptor.status();
+    if (status.ok()) status = prepare_directory(r, *descriptor);
+    if (status.ok()) r.descriptor = std::move(*descriptor);
+  }
+  SCR_RETURN_IF_ERROR(agree(world, status, "making the dataset directory"));
+
+  const bool take_over = offer && offer->here && offer->from != world.rank();
+  const bool move = offer && offer->whole && !offer->here;
+  if (take_over) {
+    status = r.cache.update(world.rank(), r.id, [&](FilemapEntry& entry) { entry = offer->entry; });
+  }
+  SCR_RETURN_IF_ERROR(agree(world, status, "taking over filemap entries"));
+
+  // Tell each process that made an offer what becomes of it.
+  Hash answers;
+  for (const auto& element : offers->elements()) {
+    const bool chosen = offer && std::stoi(element.key) == offer->from;
+    const char* answer = !chosen ? "NO" : move ? "MOVE" : take_over ? "TAKEN" : "KEEP";
+    answers.at(element.key).set_value("ANSWER", answer);
+  }
+  Hash decisions;
+  SCR_RETURN_IF_ERROR(exchange_hashes(world, answers, decisions));
+  std::vector<OutgoingFiles> outgoing;
+  for (const auto& element : decisions.elements()) {
+    const int rank = std::stoi(element.key);
+    const auto answer = element.hash.value("ANSWER");
+    if (answer == "MOVE") outgoing.push_back({rank});
+    if (answer == "TAKEN") status = r.cache.forget(rank, r.id);
+  }
+  std::optional<IncomingFiles> incoming;
+  if (move) {
+    incoming = IncomingFiles{offer->from, offer->entry};
+    incoming->entry.directory = *r.directory;
+  }
+  Status moved = move_files(r.context, r.cache, r.id, outgoing, incoming);
+  if (!moved.ok()) log::warning("dataset {}: {}", r.id, moved.message());
+  return agree(world, status, "distributing files");
+}
+
+// --- rebuild ------------------------------------------------------------------------------------------
+
+// A rank whose node was lost knows nothing of its sets; the other members tell it.
+Status share_sets(Restoration& r) {
+  Communicator& world = r.context.world();
+  if (!world.any_true(!r.descriptor)) return {};
+  Hash send;
+  if (r.descriptor) {
+    for (const auto& set : r.descriptor->sets) {
+      for (const auto& member : set.members) {
+        if (member.rank == world.rank()) continue;
+        Hash& message = send.at(std::to_string(member.rank));
+        message.set_value("INDEX", r.descriptor->index);
+        message.set_value("BASE", r.descriptor->store);
+        message.set_value("DIRECTORY", r.descriptor->directory);
+        message.at("SET").set(std::to_string(set.id), set.to_hash());
+      }
+    }
+  }
+  Hash receive;
+  SCR_RETURN_IF_ERROR(exchange_hashes(world, send, receive));
+  if (r.descriptor || receive.empty()) return {};
+
+  // Own set first, then the others by id; several members may have sent the same.
+  Hash merged;
+  for (const auto& element : receive.elements()) {
+    for (const char* key : {"INDEX", "BASE", "DIRECTORY"}) merged.set(key, *element.hash.get(key));
+    merged.at("SETS").merge(*element.hash.get("SET"));
+  }
+  std::vector<redundancy::RedundancySet> sets;
+  for (const auto& element : merged.get("SETS")->elements()) {
+    SCR_ASSIGN_OR_RETURN(auto set, redundancy::RedundancySet::from_hash(element.hash));
+    const int index = set.index_of(world.rank());
+    if (index < 0) return corrupt("received a redundancy set of others");
+    const bool guest = set.members[static_cast<std::size_t>(index)].guest;
+    sets.insert(guest ? sets.end() : sets.begin(), std::move(set));
+  }
+  // Members of guest sets alone cannot tell the own set: then its files are beyond recovery.
+  if (sets.front().members[static_cast<std::size_t>(sets.front().index_of(world.rank()))].guest) return {};
+  StoredDescriptor descriptor;
+  SCR_ASSIGN_OR_RETURN(descriptor.index, merged.require_uint("INDEX"));
+  SCR_ASSIGN_OR_RETURN(descriptor.store, merged.require_value("BASE"));
+  SCR_ASSIGN_OR_RETURN(descriptor.directory, merged.require_value("DIRECTORY"));
+  descriptor.sets = std::move(sets);
+  SCR_RETURN_IF_ERROR(prepare_directory(r, descriptor));
+  r.descriptor = std::move(descriptor);
+  return {};
+}
+
+// Names the ranks of which nothing at all is left, on every rank.
+Status report_unknown_ranks(Restoration& r) {
+  Communicator& world = r.context.world();
+  const bool unknown = !r.descriptor;
+  const auto count = world.all_reduce(std::uint64_t{unknown ? 1u : 0u}, ReduceOp::kSum);
+  if (count == 0) return {};
+  const std::int64_t first = world.all_reduce(std::int64_t{unknown ? world.rank() : world.size()}, ReduceOp::kMin);
+  return {StatusCode::kUnrecoverable,
+          fmt::format("{} rank(s), the first of them rank {}, lost all files together with the members of "
+                      "their redundancy sets",
+                      count, first)};
+}
+
+struct RegisterContext {
+  Restoration* restoration;
+};
+
+// Lists the files of a rebuilt member before they are created.
+Status register_rebuilt(void* context, const redundancy::HostedMember& member) {
+  Restoration& r = *static_cast<RegisterContext*>(context)->restoration;
+  return r.cache.update(r.context.rank(), r.id, [&](FilemapEntry& entry) {
+    entry.dataset = r.dataset;
+    entry.directory = *r.directory;
+    entry.redundancy = r.descriptor->to_hash();
+    for (const FileMeta& meta : member.content.files) entry.put(meta);
+    if (!member.content.redundancy.file.empty()) entry.put(member.content.redundancy);
+  });
+}
+
+bool member_is_present(const Restoration& r, const redundancy::MemberFiles& member,
+                       const redundancy::RedundancySet& set, const Directory& directory) {
+  auto whole = [&](const FileMeta& meta) {
+    auto info = r.context.fs().info(At(directory, meta.file));
+    return meta.complete && meta.crc && info.ok() && info->type == FileInfo::Type::kRegular &&
+           info->size == meta.size;
+  };
+  if (r.cache.filemap().get(r.context.rank(), r.id) == nullptr) return false;
+  if (!std::all_of(member.files.begin(), member.files.end(), whole)) return false;
+  return set.scheme == redundancy::Scheme::kSingle ||
+         (!member.redundancy.file.empty() && whole(member.redundancy));
+}
+
+// All files of the rank in the set are listed, as the filemap expected them.
+bool entry_is_complete(const FilemapEntry* entry) {
+  return entry != nullptr && entry->expected_files == static_cast<int>(entry->files.size());
+}
+
+Status rebuild_set(Restoration& r, const redundancy::RedundancySet& set, bool verify, bool& rebuilt) {
+  FileSystem& fs = r.context.fs();
+  const FilemapEntry* entry = r.cache.filemap().get(r.context.rank(), r.id);
+  SCR_ASSIGN_OR_RETURN(auto directory, fs.open_directory(*r.directory));
+  redundancy::HostedMember member;
+  member.index = set.index_of(r.context.rank());
+  member.directory = directory.get();
+  if (entry_is_complete(entry)) {
+    member.content = member_files(*entry, *r.descriptor, set, r.context.rank());
+    member.present = member_is_present(r, member.content, set, *directory);
+  }
+  member.content.index = member.index;
+  std::vector<int> hosts;
+  for (const auto& m : set.members) hosts.push_back(m.rank);
+  std::vector<redundancy::HostedMember> mine{std::move(member)};
+  RegisterContext context{&r};
+  auto result = redundancy::rebuild(r.context.world(), fs, set, hosts, mine, verify, register_rebuilt,
+                                    &context);
+  if (!result.ok()) return result.status();
+  if (mine.front().rebuilt) {
+    rebuilt = true;
+    return register_rebuilt(&context, mine.front());
+  }
+  return {};
+}
+
+// Rebuilds every set of this rank, in the order of their ids. A set that fails does not keep the others
+// from being tried: all processes must come to all their sets.
+Status rebuild_all(Restoration& r, bool verify, std::uint64_t& rebuilt_ranks) {
+  std::vector<const redundancy::RedundancySet*> sets;
+  for (const auto& set : r.descriptor->sets) sets.push_back(&set);
+  std::sort(sets.begin(), sets.end(), [](const auto* a, const auto* b) { return a->id < b->id; });
+  Status status;
+  bool rebuilt = false;
+  for (const auto* set : sets) {
+    Status one = rebuild_set(r, *set, verify, rebuilt);
+    if (status.ok()) status = one;
+  }
+  Communicator& world = r.context.world();
+  rebuilt_ranks = world.all_reduce(std::uint64_t{rebuilt ? 1u : 0u}, ReduceOp::kSum);
+  SCR_RETURN_IF_ERROR(agree(world, status, "rebuilding files", Report::kQuiet));
+  // Now that everything is there: the entry is whole and the dataset is complete.
+  status = r.cache.update(world.rank(), r.id, [&](FilemapEntry& entry) {
+    entry.dataset = r.dataset;
+    entry.dataset.complete = true;
+    entry.directory = *r.directory;
+    entry.redundancy = r.descriptor->to_hash();
+    entry.expected_files = static_cast<int>(entry.files.size());
+  });
+  return agree(world, status, "writing the filemaps");
+}
+
+Status check_rank_count(const Restoration& r) {
+  if (r.dataset.ranks == r.context.size()) return {};
+  return failed_precondition(fmt::format(
+      "the cache holds dataset {} ('{}') of {} ranks, but this run has {}. Start it with {} ranks; or bring "
+      "the data to the prefix directory with 'scr_scavenge --prefix {}'; or set SCR_CACHE_PURGE=1 to "
+      "delete it",
+      r.id, r.dataset.name, r.dataset.ranks, r.context.size(), r.dataset.ranks, r.context.job().prefix));
+}
+
+Status restore(Restoration& r, bool verify, CachedDataset& result) {
+  SCR_RETURN_IF_ERROR(distribute(r));
+  SCR_RETURN_IF_ERROR(agree(r.context.world(), share_sets(r), "finding redundancy sets"));
+  SCR_RETURN_IF_ERROR(report_unknown_ranks(r));
+  SCR_RETURN_IF_ERROR(rebuild_all(r, verify, result.rebuilt_ranks));
+  result.usable = true;
+  result.verified = verify;
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<CachedDataset>> restore_cache(Context& context, Cache& cache) {
+  std::vector<CachedDataset> datasets;
+  bool have_checkpoint = false;
+  for (int id = next_dataset(context, cache, std::numeric_limits<int>::max()); id > 0;
+       id = next_dataset(context, cache, id)) {
+    Restoration r{context, cache, id, {}, {}, {}};
+    SCR_RETURN_IF_ERROR(agree(context.world(), share_dataset(r), "reading a dataset's descriptor"));
+    if (!r.dataset.complete) {
+      if (context.rank() == 0) {
+        log::info("dataset {} ('{}') was not complete when the last run ended: deleting it", id,
+                  r.dataset.name);
+      }
+      SCR_RETURN_IF_ERROR(agree(context.world(), cache.remove_dataset(id), "deleting a dataset"));
+      continue;
+    }
+    SCR_RETURN_IF_ERROR(check_rank_count(r));
+    CachedDataset result{r.dataset, false, false, 0};
+    const bool verify = r.dataset.is_checkpoint() && !have_checkpoint;
+    Status status = restore(r, verify, result);
+    if (!status.ok()) {
+      if (context.rank() == 0) {
+        log::warning("dataset {} ('{}') cannot be restored from the cache: {}", id, r.dataset.name,
+                     status.message());
+      }
+    } else if (context.rank() == 0) {
+      log::info("dataset {} ('{}') restored from the cache, {} rank(s) rebuilt", id, r.dataset.name,
+                result.rebuilt_ranks);
+    }
+    have_checkpoint = have_checkpoint || (result.usable && r.dataset.is_checkpoint());
+    datasets.insert(datasets.begin(), std::move(result));
+  }
+  return datasets;
+}
+
+Status verify_cached_dataset(Context& context, Cache& cache, CachedDataset& dataset) {
+  if (dataset.verified) return {};
+  Restoration r{context, cache, dataset.dataset.id, dataset.dataset, {}, {}};
+  Status status = restore(r, /*verify=*/true, dataset);
+  dataset.usable = status.ok();
+  return status;
+}
+
+}  // namespace scr

@@ -1,0 +1,126 @@
+// Runtime: the life of datasets in one process (DESIGN §2). One per process, shared by all front ends.
+//
+// Functions are collective over the run unless they say otherwise, and return the same success or failure on
+// every rank. A call at the wrong moment fails at once, on the rank that makes it, without waiting for
+// anybody. Failures are logged where they happen, so callers only pass the code on. Used by one thread at a
+// time; the caller holds no lock while calling.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/flush_file.hpp"
+#include "core/base/halt_file.hpp"
+#include "core/base/job_owner.hpp"
+#include "core/runtime/cache.hpp"
+#include "core/runtime/checkpoint_timer.hpp"
+#include "core/runtime/context.hpp"
+#include "core/runtime/event_log.hpp"
+#include "core/runtime/restart.hpp"
+
+namespace scr {
+
+enum DatasetFlags : int { kFlagNone = 0, kFlagCheckpoint = 1, kFlagOutput = 2 };
+
+class Runtime {
+ public:
+  // Reads the configuration, makes directories, restores cached datasets. `calls` as in Context::create.
+  static Result<std::unique_ptr<Runtime>> start(FileSystem& fs, std::unique_ptr<Communicator> world,
+                                                const std::string& host,
+                                                const std::vector<std::string>& calls,
+                                                config::Mode mode = config::Mode::kNative);
+  // Ends the run and leaves the reason in the halt file. The object is of no use afterwards.
+  Status finalize();
+
+  // --- writing (runtime_write.cpp) --------------------------------------------------------------------
+  // No name: "scr.dataset.<id>". A rank whose arguments are bad says so by `arguments`; it must come here
+  // all the same, so that nobody waits for it.
+  Status start_dataset(const std::optional<std::string>& name, int flags, const Status& arguments = {});
+  Status complete_dataset(bool valid);
+  // The path to open for a file: registers it while a dataset is written, finds it while one is read. Not
+  // collective.
+  Result<std::string> route_file(std::string_view name);
+  bool in_dataset() const { return writing_.has_value(); }
+
+  // --- restart (runtime_restart.cpp) ------------------------------------------------------------------
+  // Name of the checkpoint to restart from, if there is one.
+  Result<std::optional<std::string>> have_restart();
+  Result<std::string> start_restart();
+  Status complete_restart(bool valid);
+
+  // --- questions ----------------------------------------------------------------------------------------
+  Result<bool> need_checkpoint();
+  Result<bool> should_exit();
+  // After complete_dataset: a halt condition holds and SCR_HALT_EXIT is set, so the front end ends the run.
+  bool must_exit() const { return must_exit_; }
+
+  // --- datasets by name (runtime_restart.cpp) ---------------------------------------------------------
+  Status set_current(const std::string& name);
+  Status drop(const std::string& name);
+  Status remove(const std::string& name);
+
+  const Context& context() const { return *context_; }
+
+ private:
+  // The dataset being written.
+  struct Writing {
+    DatasetDescriptor dataset;
+    const ActiveRedundancy* redundancy = nullptr;
+    std::unique_ptr<Directory> directory;  // in the cache; none when bypassing
+    bool bypass = false;                   // files go straight to the prefix directory
+    EventToken event;
+  };
+
+  Runtime() = default;
+  Status open_job();
+  Status restore();
+  Status clear_cache();
+  double now() const;
+  At halt_file() const { return context_->prefix_scr() + "/" + std::string(kHaltFileName); }
+  // Collective: asks the halt file on rank 0.
+  std::optional<std::string> halt_reason(bool count_checkpoint);
+
+  DatasetDescriptor describe(const std::string& name, int flags);
+  Status begin_writing();
+  // Collective: room for one more dataset like the last on every node?
+  bool has_room(const Store& store);
+  Result<std::string> route_for_writing(const std::string& absolute);
+  Result<std::string> route_for_reading(const std::string& absolute);
+  Result<std::string> relative_to_prefix(const std::string& absolute) const;
+
+  Status record_files(bool valid);
+  Status record_bypassed_files(bool valid);
+  Status encode();
+  Status seal();
+  Status abandon(const Status& why);
+  void end_writing(const Status& status);
+  // Removes the oldest datasets of a store until `keep` are left; keeps output that is only here.
+  Status evict(const std::string& store, std::uint64_t keep);
+  std::string store_of(int dataset) const;
+  Status remember(const CachedDataset& dataset);
+  Status forget(int dataset);
+  CachedDataset* find_cached(const std::string& name);
+  CachedDataset* restart_candidate();
+
+  std::unique_ptr<Context> context_;
+  std::unique_ptr<Cache> cache_;
+  std::optional<JobOwner> owner_;
+  EventLog log_;
+  EventToken run_event_;
+  EventToken compute_event_;
+  CheckpointTimer timer_;
+  FlushFile flush_file_;
+  std::vector<CachedDataset> cached_;  // ascending by id, the same on all ranks
+  std::optional<Writing> writing_;
+  bool in_restart_ = false;
+  bool must_exit_ = false;
+  int restart_below_ = 0;              // restart candidates have smaller ids; 0: any
+  int last_dataset_ = 0;
+  int last_checkpoint_ = 0;
+  std::uint64_t last_node_bytes_ = 0;  // what the last dataset took on this node
+};
+
+}  // namespace scr

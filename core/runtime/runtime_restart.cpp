@@ -1,0 +1,182 @@
+// Restart from the cache, and datasets by name.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/log.hpp"
+#include "core/base/path.hpp"
+#include "core/runtime/runtime.hpp"
+
+namespace scr {
+
+namespace {
+
+Status wrong_moment(std::string message) {
+  log::error("{}", message);
+  return failed_precondition(std::move(message));
+}
+
+}  // namespace
+
+// What earlier runs left in the cache: distributed, rebuilt, counted on from.
+Status Runtime::restore() {
+  Context& c = *context_;
+  SCR_RETURN_IF_ERROR(cache_->start());
+  if (c.config().get_bool("SCR_CACHE_PURGE") || !c.config().get_bool("SCR_DISTRIBUTE")) {
+    SCR_RETURN_IF_ERROR(clear_cache());
+  }
+  const bool any = c.world().any_true(!cache_->filemap().empty());
+  EventToken event;
+  if (any && c.rank() == 0) event = log_.begin(EventType::kRebuild);
+  auto cached = restore_cache(c, *cache_);
+  if (!cached.ok()) {
+    if (c.rank() == 0) log::error("{}", cached.status().message());
+    return cached.status();
+  }
+  cached_ = std::move(*cached);
+  std::uint64_t rebuilt = 0;
+  for (const CachedDataset& dataset : cached_) {
+    last_dataset_ = std::max(last_dataset_, dataset.dataset.id);
+    last_checkpoint_ = std::max(last_checkpoint_, dataset.dataset.checkpoint);
+    rebuilt += dataset.rebuilt_ranks;
+    if (dataset.usable) SCR_RETURN_IF_ERROR(agree(c.world(), remember(dataset), "writing the flush file"));
+  }
+  if (any && c.rank() == 0) {
+    log_.end(event, {.note = fmt::format("{} dataset(s) in cache, {} rank(s) rebuilt", cached_.size(), rebuilt)});
+  }
+  std::uint64_t bytes = 0;
+  if (const FilemapEntry* entry = cache_->filemap().get(c.rank(), last_dataset_)) {
+    for (const FileMeta& meta : entry->files) bytes += meta.size;
+  }
+  last_node_bytes_ = c.node().all_reduce(bytes, ReduceOp::kSum);
+  return {};
+}
+
+Status Runtime::clear_cache() {
+  if (context_->world().any_true(!cache_->filemap().empty()) && context_->rank() == 0) {
+    log::info("deleting all cached datasets ({})", context_->config().get_bool("SCR_CACHE_PURGE")
+                                                       ? "SCR_CACHE_PURGE=1"
+                                                       : "SCR_DISTRIBUTE=0");
+  }
+  Status status;
+  for (int dataset : cache_->filemap().datasets()) {
+    Status one = cache_->remove_dataset(dataset);
+    if (status.ok()) status = one;
+  }
+  return agree(context_->world(), status, "deleting cached datasets");
+}
+
+// The newest usable checkpoint that has not failed in this run.
+CachedDataset* Runtime::restart_candidate() {
+  for (auto cached = cached_.rbegin(); cached != cached_.rend(); ++cached) {
+    if (!cached->usable || !cached->dataset.is_checkpoint()) continue;
+    if (restart_below_ == 0 || cached->dataset.id < restart_below_) return &*cached;
+  }
+  return nullptr;
+}
+
+Result<std::optional<std::string>> Runtime::have_restart() {
+  if (in_dataset()) return wrong_moment("SCR_Have_restart while a dataset is being written");
+  while (CachedDataset* candidate = restart_candidate()) {
+    Status status = verify_cached_dataset(*context_, *cache_, *candidate);
+    if (status.ok()) return std::optional<std::string>(candidate->dataset.name);
+    if (context_->rank() == 0) {
+      log::warning("dataset {} ('{}') is damaged: {}", candidate->dataset.id, candidate->dataset.name,
+                   status.message());
+    }
+  }
+  return std::optional<std::string>();
+}
+
+Result<std::string> Runtime::start_restart() {
+  if (in_dataset()) return wrong_moment("SCR_Start_restart while a dataset is being written");
+  if (in_restart_) return wrong_moment("SCR_Start_restart twice without SCR_Complete_restart");
+  SCR_ASSIGN_OR_RETURN(auto name, have_restart());
+  if (!name) return wrong_moment("SCR_Start_restart, but there is no checkpoint to restart from");
+  in_restart_ = true;
+  return *name;
+}
+
+Status Runtime::complete_restart(bool valid) {
+  if (!in_restart_) return wrong_moment("SCR_Complete_restart without SCR_Start_restart");
+  in_restart_ = false;
+  CachedDataset* candidate = restart_candidate();
+  Status status = agree(context_->world(),
+                        valid ? Status()
+                              : failed_precondition(fmt::format(
+                                    "the program could not read its files of dataset {} ('{}')",
+                                    candidate->dataset.id, candidate->dataset.name)),
+                        "the restart");
+  // The data stays where it is; this run just offers an older checkpoint next time.
+  if (!status.ok()) restart_below_ = candidate->dataset.id;
+  return status;
+}
+
+// During a restart a rank finds the files that it wrote, and no others.
+Result<std::string> Runtime::route_for_reading(const std::string& absolute) {
+  SCR_ASSIGN_OR_RETURN(std::string relative, relative_to_prefix(absolute));
+  const CachedDataset* candidate = restart_candidate();
+  if (candidate == nullptr) {
+    return not_found(fmt::format("cannot find '{}': there is no checkpoint to restart from, and no dataset "
+                                 "was started",
+                                 absolute));
+  }
+  const FilemapEntry* entry = cache_->filemap().get(context_->rank(), candidate->dataset.id);
+  const bool known = entry != nullptr &&
+                     std::any_of(entry->files.begin(), entry->files.end(), [&](const FileMeta& meta) {
+                       return meta.type == FileType::kFull && meta.file == relative;
+                     });
+  if (!known) {
+    return not_found(fmt::format("cannot find '{}': rank {} wrote no such file in dataset {} ('{}')", absolute,
+                                 context_->rank(), candidate->dataset.id, candidate->dataset.name));
+  }
+  return entry->directory + "/" + relative;
+}
+
+CachedDataset* Runtime::find_cached(const std::string& name) {
+  auto found = std::find_if(cached_.rbegin(), cached_.rend(),
+                            [&](const CachedDataset& cached) { return cached.dataset.name == name; });
+  return found == cached_.rend() ? nullptr : &*found;
+}
+
+Status Runtime::set_current(const std::string& name) {
+  if (in_dataset()) return wrong_moment("SCR_Current while a dataset is being written");
+  const CachedDataset* cached = find_cached(name);
+  if (cached == nullptr) {
+    Status status = not_found(fmt::format("SCR_Current: there is no dataset '{}'", name));
+    if (context_->rank() == 0) log::error("{}", status.message());
+    return status;
+  }
+  // Ids never go back: datasets written from here on are newer than all that exist.
+  last_checkpoint_ = std::max(last_checkpoint_, cached->dataset.checkpoint);
+  if (context_->config().get_bool("SCR_DROP_AFTER_CURRENT")) {
+    const int current = cached->dataset.id;
+    std::vector<int> newer;
+    for (const CachedDataset& other : cached_) {
+      if (other.dataset.id > current) newer.push_back(other.dataset.id);
+    }
+    Status status;
+    for (int id : newer) {
+      Status one = forget(id);
+      if (status.ok()) status = one;
+    }
+    return agree(context_->world(), status, "dropping newer datasets");
+  }
+  return {};
+}
+
+Status Runtime::drop(const std::string& name) { return remove(name); }
+
+Status Runtime::remove(const std::string& name) {
+  if (in_dataset()) return wrong_moment("SCR_Delete while a dataset is being written");
+  const CachedDataset* cached = find_cached(name);
+  Status status;
+  if (cached == nullptr) {
+    status = not_found(fmt::format("there is no dataset '{}'", name));
+    if (context_->rank() == 0) log::error("{}", status.message());
+    return status;
+  }
+  return agree(context_->world(), forget(cached->dataset.id), "deleting a dataset");
+}
+
+}  // namespace scr

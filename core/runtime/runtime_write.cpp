@@ -1,0 +1,373 @@
+// Writing a dataset: start, route, complete.
+//
+// States, each on disk before the next is claimed: the entry with the dataset's descriptor (started), each
+// file's name (registered), sizes (written), checksums and redundancy files (encoded), the mark COMPLETE
+// (sealed). Only when every rank has the mark may an older dataset leave the cache.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/log.hpp"
+#include "core/base/path.hpp"
+#include "core/runtime/room.hpp"
+#include "core/runtime/runtime.hpp"
+#include "core/runtime/stored_descriptor.hpp"
+#include "core/scr.h"
+
+namespace scr {
+
+namespace {
+
+Status wrong_moment(std::string message) {
+  log::error("{}", message);
+  return failed_precondition(std::move(message));
+}
+
+}  // namespace
+
+// --- start ----------------------------------------------------------------------------------------------
+
+Status Runtime::start_dataset(const std::optional<std::string>& name, int flags, const Status& arguments) {
+  if (in_dataset()) {
+    return wrong_moment("a dataset was started while another is being written; complete that one first");
+  }
+  if (in_restart_) {
+    return wrong_moment("a dataset was started during a restart; call SCR_Complete_restart first");
+  }
+  Context& c = *context_;
+  SCR_RETURN_IF_ERROR(agree(c.world(), arguments, "starting a dataset"));
+  const double start = now();
+  if (c.rank() == 0) log_.end(compute_event_);
+  timer_.start_checkpoint(start);
+
+  Hash message;
+  if (c.rank() == 0) message = describe(name.value_or(""), flags).to_hash();
+  SCR_RETURN_IF_ERROR(broadcast_hash(c.world(), message, 0));
+  SCR_ASSIGN_OR_RETURN(DatasetDescriptor dataset, DatasetDescriptor::from_hash(message));
+  last_dataset_ = dataset.id;
+  if (dataset.is_checkpoint()) last_checkpoint_ = dataset.checkpoint;
+
+  writing_.emplace();
+  writing_->dataset = dataset;
+  writing_->redundancy = &c.redundancy_for(dataset.id, dataset.output);
+  if (c.rank() == 0) {
+    writing_->event = log_.begin(dataset.is_checkpoint() ? EventType::kCheckpoint : EventType::kOutput,
+                                 dataset.id, dataset.name);
+  }
+  Status status = begin_writing();
+  if (!status.ok()) return abandon(status);
+  return {};
+}
+
+DatasetDescriptor Runtime::describe(const std::string& name, int flags) {
+  DatasetDescriptor dataset;
+  dataset.id = last_dataset_ + 1;
+  dataset.name = name.empty() ? fmt::format("scr.dataset.{}", dataset.id) : name;
+  dataset.created = std::chrono::duration_cast<std::chrono::microseconds>(
+                        std::chrono::system_clock::now().time_since_epoch())
+                        .count();
+  dataset.user = context_->job().user;
+  dataset.job_name = context_->job().job_name;
+  dataset.job_id = context_->job().job_id;
+  dataset.cluster = context_->job().cluster;
+  if ((flags & kFlagCheckpoint) != 0) dataset.checkpoint = last_checkpoint_ + 1;
+  dataset.output = (flags & kFlagOutput) != 0;
+  dataset.ranks = context_->size();
+  return dataset;
+}
+
+bool Runtime::has_room(const Store& store) {
+  std::uint64_t held = 0;
+  for (int dataset : cache_->filemap().datasets()) {
+    const FilemapEntry* entry = cache_->filemap().get(context_->rank(), dataset);
+    if (entry == nullptr) continue;
+    for (const FileMeta& meta : entry->files) held += meta.size;
+  }
+  held = context_->node().all_reduce(held, ReduceOp::kSum);
+  auto available = available_bytes(context_->fs(), *store.directory, store.descriptor.bytes, held);
+  const bool room = available.ok() && *available > 0 && *available >= last_node_bytes_;
+  return context_->world().all_true(room);
+}
+
+// Decides between cache and prefix directory, and makes the dataset directory.
+Status Runtime::begin_writing() {
+  Context& c = *context_;
+  const ActiveRedundancy& redundancy = *writing_->redundancy;
+  const Store& store = *redundancy.store;
+  writing_->bypass = redundancy.descriptor.bypass;
+  if (!writing_->bypass && !has_room(store) && c.config().get_bool("SCR_CACHE_DELETE_FIRST")) {
+    SCR_RETURN_IF_ERROR(agree(c.world(), evict(store.descriptor.directory, 0), "making room in the cache"));
+  }
+  if (!writing_->bypass && !has_room(store)) {
+    writing_->bypass = true;
+    if (c.rank() == 0) {
+      log::warning("no room in '{}' for dataset {} beside the one before: it goes straight to '{}'",
+                   store.descriptor.directory, writing_->dataset.id, c.job().prefix);
+    }
+  }
+  if (writing_->bypass) return {};
+
+  StoredDescriptor descriptor;
+  descriptor.index = redundancy.descriptor.index;
+  descriptor.store = store.descriptor.directory;
+  descriptor.directory = fmt::format("index.{}/dataset.{}", descriptor.index, writing_->dataset.id);
+  descriptor.sets = redundancy.sets;
+  Status status = cache_->update(c.rank(), writing_->dataset.id, [&](FilemapEntry& entry) {
+    entry.dataset = writing_->dataset;
+    entry.directory = redundancy.dataset_directory(writing_->dataset.id);
+    entry.redundancy = descriptor.to_hash();
+  });
+  if (status.ok() && store.group->rank() == 0) {
+    status = c.fs().make_directories(At(*store.directory, descriptor.directory), 0700);
+  }
+  store.group->barrier();
+  if (status.ok()) {
+    auto directory = c.fs().open_directory(At(*store.directory, descriptor.directory));
+    if (directory.ok()) writing_->directory = std::move(*directory);
+    status = directory.status();
+  }
+  return agree(c.world(), status, "making the dataset directory");
+}
+
+// --- route ------------------------------------------------------------------------------------------------
+
+Result<std::string> Runtime::route_file(std::string_view name) {
+  auto absolute = normalize(name);
+  Result<std::string> path = !absolute.ok()  ? absolute.status()
+                             : in_dataset() ? route_for_writing(*absolute)
+                                            : route_for_reading(*absolute);
+  if (path.ok() && path->size() >= SCR_MAX_FILENAME) {
+    path = invalid_argument(fmt::format("the path '{}' is longer than SCR_MAX_FILENAME ({})", *path,
+                                        SCR_MAX_FILENAME));
+  }
+  if (!path.ok()) log::error("{}", path.status().message());
+  return path;
+}
+
+Result<std::string> Runtime::relative_to_prefix(const std::string& absolute) const {
+  auto relative = relative_to(absolute, context_->job().prefix);
+  if (!relative || *relative == ".") {
+    return invalid_argument(fmt::format("'{}' is not inside the prefix directory '{}'; set SCR_PREFIX",
+                                        absolute, context_->job().prefix));
+  }
+  if (*relative == ".scr" || relative->starts_with(".scr/")) {
+    return invalid_argument(fmt::format("'{}' is inside h5scr's own directory", absolute));
+  }
+  return safe_relative_path(*relative);
+}
+
+Result<std::string> Runtime::route_for_writing(const std::string& absolute) {
+  SCR_ASSIGN_OR_RETURN(std::string relative, relative_to_prefix(absolute));
+  FileSystem& fs = context_->fs();
+  const std::size_t slash = relative.rfind('/');
+  const std::string parent = slash == std::string::npos ? "" : relative.substr(0, slash);
+  FileMeta meta;
+  meta.file = relative;
+  meta.ranks = context_->size();
+  meta.original = absolute;
+  meta.path = absolute.substr(0, absolute.rfind('/'));
+  meta.name = absolute.substr(absolute.rfind('/') + 1);
+  const int id = writing_->dataset.id;
+  if (writing_->bypass) {
+    SCR_RETURN_IF_ERROR(fs.make_directories(meta.path));
+    return absolute;
+  }
+  const FilemapEntry* entry = cache_->filemap().get(context_->rank(), id);
+  if (std::none_of(entry->files.begin(), entry->files.end(),
+                   [&](const FileMeta& known) { return known.file == relative; })) {
+    SCR_RETURN_IF_ERROR(
+        cache_->update(context_->rank(), id, [&](FilemapEntry& e) { e.put(std::move(meta)); }));
+  }
+  if (!parent.empty()) {
+    SCR_RETURN_IF_ERROR(fs.make_directories(At(*writing_->directory, parent), 0700));
+  }
+  return writing_->directory->path() + "/" + relative;
+}
+
+// --- complete -----------------------------------------------------------------------------------------------
+
+Status Runtime::complete_dataset(bool valid) {
+  if (!in_dataset()) return wrong_moment("a dataset was completed, but none was started");
+  Context& c = *context_;
+  if (writing_->bypass) {
+    Status status = agree(c.world(), valid ? Status() : failed_precondition("the rank marked its files invalid"),
+                          "completing the dataset");
+    end_writing(status);
+    return status;
+  }
+  Status status = agree(c.world(), record_files(valid), "completing the dataset");
+  if (status.ok()) status = encode();
+  if (status.ok()) status = seal();
+  if (!status.ok()) return abandon(status);
+  const bool checkpoint = writing_->dataset.is_checkpoint();
+  end_writing(status);
+  if (auto reason = halt_reason(checkpoint); reason && c.config().get_bool("SCR_HALT_EXIT")) {
+    must_exit_ = true;
+  }
+  return {};
+}
+
+// Sizes of the own files; a file that was registered and not written is an error.
+Status Runtime::record_files(bool valid) {
+  const int id = writing_->dataset.id;
+  FilemapEntry entry = *cache_->filemap().get(context_->rank(), id);
+  std::array<std::uint64_t, 2> sums = {0, 0};
+  Status status;
+  for (FileMeta& meta : entry.files) {
+    auto info = context_->fs().info(At(*writing_->directory, meta.file));
+    if (!info.ok()) {
+      status = info.status().with_context("a file was registered and not written");
+      break;
+    }
+    meta.size = info->size;
+    meta.complete = valid;
+    sums[0] += info->size;
+    sums[1] += 1;
+  }
+  if (!valid) status = failed_precondition(fmt::format("the program marked its files of dataset {} ('{}') invalid", id, writing_->dataset.name));
+  context_->world().all_reduce(sums, ReduceOp::kSum);
+  writing_->dataset.size = sums[0];
+  writing_->dataset.files = sums[1];
+  if (!status.ok()) return status;
+  entry.dataset = writing_->dataset;
+  return cache_->update(context_->rank(), id, [&](FilemapEntry& e) { e = std::move(entry); });
+}
+
+// Encodes every set of this rank. All processes come to all their sets, whatever happened in one of them.
+Status Runtime::encode() {
+  Context& c = *context_;
+  const int id = writing_->dataset.id;
+  FilemapEntry entry = *cache_->filemap().get(c.rank(), id);
+  SCR_ASSIGN_OR_RETURN(StoredDescriptor descriptor, StoredDescriptor::from_hash(entry.redundancy));
+  std::vector<const redundancy::RedundancySet*> sets;
+  for (const auto& set : descriptor.sets) {
+    sets.push_back(&set);
+    if (set.scheme == redundancy::Scheme::kSingle) continue;
+    FileMeta meta;
+    meta.file = set.file_name(set.index_of(c.rank()));
+    meta.type = redundancy::redundancy_file_type(set.scheme);
+    meta.ranks = c.size();
+    entry.put(std::move(meta));
+  }
+  std::sort(sets.begin(), sets.end(), [](const auto* a, const auto* b) { return a->id < b->id; });
+  Status status = cache_->update(c.rank(), id, [&](FilemapEntry& e) { e = entry; });
+  SCR_RETURN_IF_ERROR(agree(c.world(), status, "registering redundancy files"));
+
+  EventToken event = log_.begin(EventType::kEncode, id, writing_->dataset.name);
+  for (const auto* set : sets) {
+    redundancy::MemberFiles member = member_files(entry, descriptor, *set, c.rank());
+    member.redundancy.file = set->file_name(member.index);
+    Status one = redundancy::encode(c.world(), c.fs(), *writing_->directory, writing_->dataset, *set, member);
+    if (one.ok()) {
+      for (const FileMeta& meta : member.files) entry.put(meta);
+      if (set->scheme != redundancy::Scheme::kSingle) entry.put(member.redundancy);
+    } else if (status.ok()) {
+      status = one;
+    }
+  }
+  entry.expected_files = static_cast<int>(entry.files.size());
+  if (status.ok()) status = cache_->update(c.rank(), id, [&](FilemapEntry& e) { e = entry; });
+  status = agree(c.world(), status, "writing redundancy data");
+  log_.end(event, {.ok = status.ok(), .bytes = writing_->dataset.size, .note = std::string(status.message())});
+  return status;
+}
+
+// Every rank has its files and redundancy data on disk: mark the dataset complete, then let older ones go.
+Status Runtime::seal() {
+  Context& c = *context_;
+  writing_->dataset.complete = true;
+  Status status = cache_->update(c.rank(), writing_->dataset.id,
+                                 [&](FilemapEntry& entry) { entry.dataset.complete = true; });
+  SCR_RETURN_IF_ERROR(agree(c.world(), status, "marking the dataset complete"));
+  std::uint64_t bytes = 0;
+  for (const FileMeta& meta : cache_->filemap().get(c.rank(), writing_->dataset.id)->files) bytes += meta.size;
+  last_node_bytes_ = c.node().all_reduce(bytes, ReduceOp::kSum);
+  cached_.push_back({writing_->dataset, true, true, 0});
+  // The dataset is safe: from here on a failure is a warning.
+  status = remember(cached_.back());
+  if (!status.ok()) log::warning("{}", status.message());
+  const Store& store = *writing_->redundancy->store;
+  status = evict(store.descriptor.directory, std::max<std::uint64_t>(store.descriptor.count, 1));
+  if (!status.ok()) log::warning("{}", status.message());
+  return {};
+}
+
+Status Runtime::abandon(const Status& why) {
+  const int id = writing_->dataset.id;
+  if (context_->rank() == 0) {
+    log::warning("dataset {} ('{}') is dropped: {}", id, writing_->dataset.name, why.message());
+  }
+  Status status = cache_->remove_dataset(id);
+  if (!status.ok()) log::warning("{}", status.message());
+  end_writing(why);
+  return why;
+}
+
+void Runtime::end_writing(const Status& status) {
+  timer_.end_checkpoint(now(), status.ok());
+  if (context_->rank() == 0) {
+    log_.end(writing_->event, {.ok = status.ok(),
+                               .bytes = writing_->dataset.size,
+                               .files = writing_->dataset.files,
+                               .note = std::string(status.message())});
+    compute_event_ = log_.begin(EventType::kCompute);
+  }
+  writing_.reset();
+  restart_below_ = 0;
+}
+
+// --- what is in the cache -----------------------------------------------------------------------------------
+
+std::string Runtime::store_of(int dataset) const {
+  const FilemapEntry* entry = cache_->filemap().get(context_->rank(), dataset);
+  if (entry == nullptr) return {};
+  auto descriptor = StoredDescriptor::from_hash(entry->redundancy);
+  return descriptor.ok() ? descriptor->store : std::string();
+}
+
+Status Runtime::evict(const std::string& store, std::uint64_t keep) {
+  std::vector<int> here;  // oldest first
+  for (const CachedDataset& cached : cached_) {
+    const std::string where = store_of(cached.dataset.id);
+    // A dataset that could not be rebuilt may have left no trace on this rank: it goes with the others.
+    if (where == store || (where.empty() && !cached.usable)) here.push_back(cached.dataset.id);
+  }
+  Status first;
+  for (std::size_t i = 0; i + keep < here.size(); ++i) {
+    auto cached = std::find_if(cached_.begin(), cached_.end(),
+                               [&](const CachedDataset& d) { return d.dataset.id == here[i]; });
+    const FlushState* state = flush_file_.get(here[i]);
+    if (cached->dataset.output && cached->usable && !(state && state->in_prefix)) continue;
+    if (!cached->usable && context_->rank() == 0) {
+      log::warning("deleting dataset {} ('{}'), which could not be rebuilt: a newer one is complete",
+                   here[i], cached->dataset.name);
+    }
+    Status status = forget(here[i]);
+    if (first.ok()) first = status;
+  }
+  return first;
+}
+
+Status Runtime::remember(const CachedDataset& cached) {
+  FlushState& state = flush_file_.at(cached.dataset.id);
+  state.name = cached.dataset.name;
+  state.in_cache = true;
+  state.is_checkpoint = cached.dataset.is_checkpoint();
+  state.is_output = cached.dataset.output;
+  if (context_->node().rank() != 0) return {};
+  return write_flush_file(context_->fs(), At(context_->control(), std::string(kFlushFileName)), flush_file_);
+}
+
+Status Runtime::forget(int dataset) {
+  std::erase_if(cached_, [&](const CachedDataset& cached) { return cached.dataset.id == dataset; });
+  flush_file_.remove(dataset);
+  Status status = cache_->remove_dataset(dataset);
+  if (context_->node().rank() == 0) {
+    Status written = write_flush_file(context_->fs(), At(context_->control(), std::string(kFlushFileName)),
+                                      flush_file_);
+    if (status.ok()) status = written;
+  }
+  return status;
+}
+
+}  // namespace scr

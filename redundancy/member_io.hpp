@@ -1,0 +1,24 @@
+// Opening, reading through and finishing the files of a member.
+#pragma once
+
+#include "redundancy/logical_file.hpp"
+#include "redundancy/redundancy.hpp"
+
+namespace scr::redundancy {
+
+// The application's files, for reading; kCorrupt if one has not its recorded size.
+Status open_member_files(const MemberFiles& member, LogicalFile& files);
+
+// Reads all of it, for the checksums.
+Status read_through(LogicalFile& files, std::size_t piece_size);
+
+// Puts the final header, which must be `length` bytes, before the payload; closes the file and says what it
+// is in `meta`.
+Status write_redundancy_header(const RedundancyHeader& header, std::size_t length,
+                               LogicalFile& payload, FileMeta& meta);
+
+// Ok, or kCorrupt with the name of a file whose checksum is not the one recorded for it (if one is), after
+// all of it has passed.
+Status compare_checksums(const MemberFiles& member, const LogicalFile& files);
+
+}  // namespace scr::redundancy

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Installs h5scr into a fresh prefix and builds a tiny project against it, by find_package and by
+# pkg-config; moves the prefix first, so that nothing depends on where it was built.
+#   install_test.sh BUILD_DIR
+set -euo pipefail
+build=$1
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "FAIL: $*" >&2; exit 1; }
+
+cmake --install "$build" --prefix "$work/first" > "$work/install.log"
+mv "$work/first" "$work/prefix"
+version=$(sed -n 's/#define H5SCR_VERSION "\(.*\)"/\1/p' "$build/include/h5scr/version.hpp")
+grep -rqF "$build" "$work/prefix/lib" --include='*.cmake' --include='*.pc' && fail "the package names the build directory"
+
+cmake -S "$here" -B "$work/b" -DCMAKE_PREFIX_PATH="$work/prefix" > "$work/configure.log" || { cat "$work/configure.log"; fail "find_package(h5scr)"; }
+cmake --build "$work/b" > "$work/build.log" || { cat "$work/build.log"; fail "building a user's project"; }
+for program in user user_mpiio; do
+  got=$(OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$work/b/$program")
+  [ "$got" = "v$version" ] || fail "$program printed '$got', expected 'v$version'"
+done
+[ -f "$(cat "$work/b/vfd_location")" ] || fail "h5scr::vfd is not there"
+[ "$(dirname "$(cat "$work/b/vfd_location")")" = "$(cat "$work/b/plugin_dir")" ] || fail "the plug-in is not in its folder"
+[ "$(ls "$(cat "$work/b/plugin_dir")")" = libh5fd_scr.so ] || fail "the plug-in is not alone in its folder"
+readelf -d "$work/b/user_mpiio" | grep -q 'libscr_mpiio.so' || fail "h5scr::mpiio was not linked"
+
+# pkg-config
+pc=$(dirname "$(find "$work/prefix" -name h5scr.pc)")
+flags=$(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs h5scr)
+# shellcheck disable=SC2086
+mpicc "$here/user.c" -o "$work/user_pc" $flags
+got=$(LD_LIBRARY_PATH=$(dirname "$pc") OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$work/user_pc")
+[ "$got" = "v$version" ] || fail "pkg-config program printed '$got'"
+
+# commands run from the installed place, with only their own libraries
+for command in "$work"/prefix/bin/scr_*; do
+  "$command" --help > /dev/null || fail "$(basename "$command") --help"
+done
+echo "3 passed, 0 failed"

@@ -1,0 +1,318 @@
+// The HDF5 virtual file driver "scr".
+//
+// Every file passes through: it is opened where the application says, and behaves as with HDF5's
+// own driver sec2, whose files it reads and writes byte for byte. No callback is collective or
+// calls MPI. HDF5 calls one callback at a time.
+#include "vfd/hdf5/driver.hpp"
+
+#include <fmt/format.h>
+#include <sys/file.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "core/base/filesystem.hpp"
+#include "vfd/hdf5/h5fd_scr.h"
+
+namespace scr::vfd {
+namespace {
+
+constexpr auto kLargestAddress = static_cast<haddr_t>(std::numeric_limits<off_t>::max());
+
+// HDF5 holds a pointer to the base class and fills it in after open().
+struct OpenFile : H5FD_t {
+  OpenFile(Hdf5Library& library_in, std::unique_ptr<File> file_in, const FileInfo& info)
+      : H5FD_t(),
+        library(library_in),
+        file(std::move(file_in)),
+        descriptor(file->descriptor()),
+        device(info.device),
+        inode(info.inode),
+        end_of_file(info.size) {}
+
+  Hdf5Library& library;
+  std::unique_ptr<File> file;
+  int descriptor;  // applications get a pointer to it
+  dev_t device;
+  ino_t inode;
+  haddr_t end_of_addresses = 0;  // end of what HDF5 has allocated in the file
+  haddr_t end_of_file;           // end of the file on disk
+  bool ignore_disabled_locks = false;
+  bool ignore_driver_info = false;
+};
+
+OpenFile& open_file(H5FD_t* file) { return *static_cast<OpenFile*>(file); }
+const OpenFile& open_file(const H5FD_t* file) { return *static_cast<const OpenFile*>(file); }
+
+OpenOptions options_from(unsigned flags) {
+  OpenOptions options;
+  if ((flags & H5F_ACC_RDWR) != 0) options.access = OpenOptions::Access::kReadWrite;
+  options.create = (flags & H5F_ACC_CREAT) != 0;
+  options.exclusive = (flags & H5F_ACC_EXCL) != 0;
+  options.truncate = (flags & H5F_ACC_TRUNC) != 0;
+  options.no_follow = false;  // the user's own path
+  return options;
+}
+
+// Whether a file system without locks is fine: HDF5_USE_FILE_LOCKING says, else the property.
+bool ignores_disabled_locks(Hdf5Library& library, hid_t fapl_id) {
+  if (const char* variable = std::getenv("HDF5_USE_FILE_LOCKING"); variable != nullptr) {
+    const std::string_view value = variable;
+    if (value == "BEST_EFFORT") return true;
+    if (value == "TRUE" || value == "1") return false;
+  }
+  hbool_t use = false;
+  hbool_t ignore = false;
+  return library.get_file_locking(fapl_id, &use, &ignore) >= 0 && ignore;
+}
+
+// h5repart sets this when it joins a family of files: the superblock still names the family driver.
+bool ignores_driver_info(Hdf5Library& library, hid_t fapl_id) {
+  constexpr const char* kProperty = "family_to_single";
+  hbool_t ignore = false;
+  return library.property_exists(fapl_id, kProperty) > 0 &&
+         library.get_property(fapl_id, kProperty, &ignore) >= 0 && ignore;
+}
+
+Status check_configuration(Hdf5Library& library, hid_t fapl_id) {
+  if (library.get_driver_config_string(fapl_id, nullptr, 0) <= 0) return {};
+  return invalid_argument(
+      "cannot use the driver configuration string: this version of the driver has no settings; "
+      "unset "
+      "HDF5_DRIVER_CONFIG, or give none with the driver's name");
+}
+
+Result<std::unique_ptr<OpenFile>> open_path(Hdf5Library& library, const char* name, unsigned flags,
+                                            hid_t fapl_id) {
+  if (name == nullptr || *name == '\0')
+    return invalid_argument("cannot open a file without a name");
+  SCR_RETURN_IF_ERROR(check_configuration(library, fapl_id));
+  const bool ignore_locks = ignores_disabled_locks(library, fapl_id);
+  const bool ignore_info = ignores_driver_info(library, fapl_id);
+  SCR_ASSIGN_OR_RETURN(auto file, file_system().open(name, options_from(flags)));
+  SCR_ASSIGN_OR_RETURN(const FileInfo info, file->info());
+  auto opened = std::make_unique<OpenFile>(library, std::move(file), info);
+  opened->ignore_disabled_locks = ignore_locks;
+  opened->ignore_driver_info = ignore_info;
+  return opened;
+}
+
+// Opens or creates a file. HDF5 opens an existing file without H5F_ACC_TRUNC first, to see whether
+// it is open already, even when the application truncates it: that open must change nothing.
+H5FD_t* open(const char* name, unsigned flags, hid_t fapl_id, haddr_t) {
+  Hdf5Library* const library = Hdf5Library::of_caller(__builtin_return_address(0));
+  if (library == nullptr) return nullptr;
+  library->prepare_errors();
+  H5FD_t* opened = nullptr;
+  guarded(*library, {"open", Failure::kOpen}, [&]() -> Status {
+    SCR_ASSIGN_OR_RETURN(auto file, open_path(*library, name, flags, fapl_id));
+    opened = file.release();
+    return {};
+  });
+  return opened;
+}
+
+// Closes a file. It is gone for HDF5 also when that reports an error of delayed writes.
+herr_t close(H5FD_t* closing) {
+  const std::unique_ptr<OpenFile> file(&open_file(closing));
+  return guarded(file->library, {"close", Failure::kClose}, [&] { return file->file->close(); });
+}
+
+// Orders two files; equal means the same file on disk, and HDF5 then shares one open between them.
+int compare(const H5FD_t* a, const H5FD_t* b) {
+  const std::pair first(open_file(a).device, open_file(a).inode);
+  const std::pair second(open_file(b).device, open_file(b).inode);
+  return first < second ? -1 : first > second ? 1 : 0;
+}
+
+// What HDF5 may do with a file, or with the driver in general if `file` is null.
+herr_t query(const H5FD_t* file, unsigned long* flags) {
+  if (flags == nullptr) return 0;
+  *flags = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_DATA_SIEVE |
+           H5FD_FEAT_AGGREGATE_SMALLDATA | H5FD_FEAT_POSIX_COMPAT_HANDLE |
+           H5FD_FEAT_SUPPORTS_SWMR_IO | H5FD_FEAT_DEFAULT_VFD_COMPATIBLE;
+  if (file != nullptr && open_file(file).ignore_driver_info) *flags |= H5FD_FEAT_IGNORE_DRVRINFO;
+  return 0;
+}
+
+// End of the addresses that HDF5 has allocated; HDF5 alone changes it.
+haddr_t get_end_of_addresses(const H5FD_t* file, H5FD_mem_t) {
+  return open_file(file).end_of_addresses;
+}
+
+herr_t set_end_of_addresses(H5FD_t* file, H5FD_mem_t, haddr_t address) {
+  open_file(file).end_of_addresses = address;
+  return 0;
+}
+
+// End of the file as this process knows it: its size when opened, and what was written since.
+haddr_t get_end_of_file(const H5FD_t* file, H5FD_mem_t) { return open_file(file).end_of_file; }
+
+// A pointer to the file descriptor, valid while the file is open.
+herr_t get_handle(H5FD_t* file, hid_t, void** handle) {
+  OpenFile& target = open_file(file);
+  return guarded(target.library, {"get_handle", Failure::kArguments}, [&]() -> Status {
+    if (handle == nullptr) return invalid_argument("cannot return the file handle: no place given");
+    *handle = &target.descriptor;
+    return {};
+  });
+}
+
+// Says where in the file a transfer failed.
+Status at_range(const Status& status, haddr_t address, std::size_t size) {
+  if (status.ok()) return status;
+  return {status.code(), fmt::format("{}, {} bytes at offset {}", status.message(), size, address),
+          status.errno_value()};
+}
+
+Status check_range(const OpenFile& file, haddr_t address, std::size_t size) {
+  if (address <= kLargestAddress && size <= kLargestAddress - address) return {};
+  return at_range(errno_status(EFBIG, "reach", file.file->path()), address, size);
+}
+
+// Reads `size` bytes. Bytes after the end of the file are zero: HDF5 allocates before it writes.
+herr_t read(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size, void* buffer) {
+  OpenFile& source = open_file(file);
+  return guarded(source.library, {"read", Failure::kRead}, [&]() -> Status {
+    SCR_RETURN_IF_ERROR(check_range(source, address, size));
+    const std::span bytes(static_cast<std::byte*>(buffer), size);
+    const auto count = source.file->read(bytes, address);
+    if (!count.ok()) return at_range(count.status(), address, size);
+    std::ranges::fill(bytes.subspan(*count), std::byte{0});
+    return {};
+  });
+}
+
+// Writes `size` bytes, all of them unless it fails.
+herr_t write(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size,
+             const void* buffer) {
+  OpenFile& target = open_file(file);
+  return guarded(target.library, {"write", Failure::kWrite}, [&]() -> Status {
+    SCR_RETURN_IF_ERROR(check_range(target, address, size));
+    const std::span bytes(static_cast<const std::byte*>(buffer), size);
+    SCR_RETURN_IF_ERROR(at_range(target.file->write_all(bytes, address), address, size));
+    target.end_of_file = std::max(target.end_of_file, address + size);
+    return {};
+  });
+}
+
+// Makes the file on disk end where the addresses end.
+herr_t truncate(H5FD_t* file, hid_t, hbool_t) {
+  OpenFile& target = open_file(file);
+  return guarded(target.library, {"truncate", Failure::kTruncate}, [&]() -> Status {
+    if (target.end_of_file == target.end_of_addresses) return {};
+    SCR_RETURN_IF_ERROR(target.file->truncate(target.end_of_addresses));
+    target.end_of_file = target.end_of_addresses;
+    return {};
+  });
+}
+
+// flock(), as sec2 does, so that a file opened with either driver is protected from the other; the
+// locks of the file-system seam are of another kind and would not meet these.
+Status change_lock(const OpenFile& file, int operation, const char* tried) {
+  if (::flock(file.descriptor, operation) == 0) return {};
+  const int why = errno;
+  if (why == ENOSYS && file.ignore_disabled_locks) return {};
+  const char* advice = why == EWOULDBLOCK
+                           ? "another open of the file conflicts with this one; close it first"
+                           : "if the file system has no locks, set HDF5_USE_FILE_LOCKING=FALSE";
+  return {StatusCode::kUnavailable,
+          fmt::format("unable to {} file '{}': {}; {}", tried, file.file->path(),
+                      std::strerror(why), advice),
+          why};
+}
+
+// Takes a lock, exclusive for writers and shared for readers, without waiting. HDF5 does not call
+// this when locking is off.
+herr_t lock(H5FD_t* file, hbool_t exclusive) {
+  OpenFile& target = open_file(file);
+  return guarded(target.library, {"lock", Failure::kLock}, [&] {
+    return change_lock(target, (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB, "lock");
+  });
+}
+
+herr_t unlock(H5FD_t* file) {
+  OpenFile& target = open_file(file);
+  return guarded(target.library, {"unlock", Failure::kUnlock},
+                 [&] { return change_lock(target, LOCK_UN, "unlock"); });
+}
+
+// Removes a file that is not open.
+herr_t remove(const char* name, hid_t) {
+  Hdf5Library* const library = Hdf5Library::of_caller(__builtin_return_address(0));
+  if (library == nullptr) return -1;
+  library->prepare_errors();
+  return guarded(*library, {"delete", Failure::kDelete},
+                 [&] { return file_system().remove(name); });
+}
+
+// Special requests. None is known; an unknown one fails only if the caller insists.
+herr_t control(H5FD_t* file, std::uint64_t request, std::uint64_t flags, const void*, void**) {
+  OpenFile& target = open_file(file);
+  return guarded(target.library, {"ctl", Failure::kControl}, [&]() -> Status {
+    if ((flags & H5FD_CTL_FAIL_IF_UNKNOWN_FLAG) == 0) return {};
+    return invalid_argument(
+        fmt::format("cannot do request {}: the driver does not know it", request));
+  });
+}
+
+// HDF5 closes, and with it all ids that we hold.
+herr_t terminate() {
+  Hdf5Library* const library = Hdf5Library::of_caller(__builtin_return_address(0));
+  if (library != nullptr) library->forget_ids();
+  return 0;
+}
+
+}  // namespace
+
+const H5FD_class_t kDriverClass = {
+    .version = H5FD_CLASS_VERSION,
+    .value = H5FD_SCR_VALUE,
+    .name = H5FD_SCR_NAME,
+    .maxaddr = kLargestAddress,
+    .fc_degree = H5F_CLOSE_WEAK,
+    .terminate = terminate,
+    .sb_size = nullptr,  // the superblock names no driver: any other reads the file
+    .sb_encode = nullptr,
+    .sb_decode = nullptr,
+    .fapl_size = 0,
+    .fapl_get = nullptr,
+    .fapl_copy = nullptr,
+    .fapl_free = nullptr,
+    .dxpl_size = 0,
+    .dxpl_copy = nullptr,
+    .dxpl_free = nullptr,
+    .open = open,
+    .close = close,
+    .cmp = compare,
+    .query = query,
+    .get_type_map = nullptr,
+    .alloc = nullptr,
+    .free = nullptr,
+    .get_eoa = get_end_of_addresses,
+    .set_eoa = set_end_of_addresses,
+    .get_eof = get_end_of_file,
+    .get_handle = get_handle,
+    .read = read,
+    .write = write,
+    .read_vector = nullptr,
+    .write_vector = nullptr,
+    .read_selection = nullptr,
+    .write_selection = nullptr,
+    .flush = nullptr,  // nothing is held back in the process; H5Fflush does not mean fsync
+    .truncate = truncate,
+    .lock = lock,
+    .unlock = unlock,
+    .del = remove,
+    .ctl = control,
+    .fl_map = H5FD_FLMAP_DICHOTOMY,
+};
+
+}  // namespace scr::vfd
