@@ -9,17 +9,6 @@
 #include "redundancy/pass.hpp"
 
 namespace scr::redundancy {
-namespace {
-
-Status checksum_mismatch(const std::string& file, std::optional<std::uint32_t> found,
-                         std::uint32_t expected) {
-  if (!found) return internal_error(fmt::format("'{}' was not read to its end", file));
-  return corrupt(fmt::format("'{}' is damaged: its checksum is {}, not {}", file,
-                             crc32_to_text(*found), crc32_to_text(expected)));
-}
-
-}  // namespace
-
 Status open_member_files(const MemberFiles& member, LogicalFile& files) {
   for (const FileMeta& file : member.files) {
     SCR_RETURN_IF_ERROR(files.append(file.file, 0, file.size));
@@ -53,11 +42,17 @@ Status write_redundancy_header(const RedundancyHeader& header, std::size_t lengt
   return {};
 }
 
+Status compare_checksum(const std::string& file, std::optional<std::uint32_t> passed,
+                        std::optional<std::uint32_t> recorded) {
+  if (!passed || !recorded || *passed == *recorded) return {};
+  return corrupt(fmt::format("'{}' is damaged: its checksum is {}, not {}", file,
+                             crc32_to_text(*passed), crc32_to_text(*recorded)));
+}
+
 Status compare_checksums(const MemberFiles& member, const LogicalFile& files) {
   for (std::size_t i = 0; i < member.files.size(); ++i) {
     const FileMeta& file = member.files[i];
-    const auto found = files.checksum(i);
-    if (file.crc && found != file.crc) return checksum_mismatch(file.file, found, *file.crc);
+    SCR_RETURN_IF_ERROR(compare_checksum(file.file, files.checksum(i), file.crc));
   }
   return {};
 }

@@ -17,8 +17,10 @@ Status read_through(LogicalFile& files, std::size_t piece_size);
 Status write_redundancy_header(const RedundancyHeader& header, std::size_t length,
                                LogicalFile& payload, FileMeta& meta);
 
-// Ok, or kCorrupt with the name of a file whose checksum is not the one recorded for it (if one is), after
-// all of it has passed.
+// kCorrupt, with the name, if a file has passed whose checksum is not the one recorded for it.
 Status compare_checksums(const MemberFiles& member, const LogicalFile& files);
+
+Status compare_checksum(const std::string& file, std::optional<std::uint32_t> passed,
+                        std::optional<std::uint32_t> recorded);
 
 }  // namespace scr::redundancy

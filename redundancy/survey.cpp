@@ -59,11 +59,14 @@ Hash report(const RedundancySet& set, const Inspected& member) {
 Status learn(const RedundancySet& set, const Hash& message, Survey& result) {
   if (const Hash* hash = message.get(kDataset); hash != nullptr) {
     SCR_ASSIGN_OR_RETURN(DatasetDescriptor dataset, DatasetDescriptor::from_hash(*hash));
-    if (result.dataset.id != 0 && result.dataset != dataset) {
+    const auto same = [&](const DatasetDescriptor& other) {
+      return other.id == dataset.id && other.name == dataset.name && other.created == dataset.created;
+    };
+    if (result.dataset.id != 0 && !same(result.dataset)) {
       return corrupt(fmt::format("some members hold dataset {} '{}', others {} '{}'",
                                  result.dataset.id, result.dataset.name, dataset.id, dataset.name));
     }
-    result.dataset = std::move(dataset);
+    if (result.dataset.id == 0) result.dataset = std::move(dataset);
   }
   const Hash* all = message.get(kMetadata);
   for (int i = 0; all != nullptr && i < set.size(); ++i) {

@@ -171,16 +171,19 @@ bool better(const FilemapEntry& theirs, const FilemapEntry& ours) {
 
 }  // namespace
 
-std::string filemap_name(int local_rank) {
-  return fmt::format("{}{}{}", kNameStart, local_rank, kNameEnd);
+std::string filemap_name(std::uint64_t generation, int local_rank) {
+  return fmt::format("{}{}_{}{}", kNameStart, generation, local_rank, kNameEnd);
 }
 
 bool is_filemap_name(std::string_view name) {
   if (!name.starts_with(kNameStart) || !name.ends_with(kNameEnd)) return false;
+  if (name.size() <= kNameStart.size() + kNameEnd.size()) return false;
   name.remove_prefix(kNameStart.size());
-  if (name.size() <= kNameEnd.size()) return false;
   name.remove_suffix(kNameEnd.size());
-  return number_key(name, 0, "rank").ok();
+  const auto numbers = text::split(name, '_');
+  return numbers.size() <= 2 && std::all_of(numbers.begin(), numbers.end(), [](auto number) {
+           return text::parse_uint(number).has_value();
+         });
 }
 
 FileMeta* FilemapEntry::find(std::string_view file) {

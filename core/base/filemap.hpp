@@ -9,6 +9,7 @@
 // Format: docs/formats/filemap.md. Not thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -22,9 +23,10 @@ namespace scr {
 
 // Names in the control directory.
 inline constexpr std::string_view kMasterFilemapName = "filemap.scrinfo";
-// "filemap_<n>.scrinfo", where n counts the processes of a node from 0.
-std::string filemap_name(int local_rank);
-// True for names that filemap_name() gives.
+// "filemap_<generation>_<n>.scrinfo": n counts the processes of a node from 0; each run uses names
+// of a new generation and then replaces the master filemap, so that no instant loses an entry.
+std::string filemap_name(std::uint64_t generation, int local_rank);
+// True for names that filemap_name() gives, and for those without generation (seed 001 §9.3).
 bool is_filemap_name(std::string_view name);
 
 // The files of one rank (of the run that wrote them) in one dataset.

@@ -76,6 +76,7 @@ class JobCleaner {
   }
 
   bool take_directories();
+  bool are_empty();
   Status read_owner(const JobDirectory& directory);
   bool check_owner();
   bool read_filemaps();
@@ -102,27 +103,33 @@ class JobCleaner {
   bool out_of_reach_ = false;               // a filemap lists files below no base of ours
 };
 
-// Locks them all, so that the job can neither run nor start until we are done.
+// Locks all that have a lock, so that the job can neither run nor start until we are done. One lock
+// is enough to know that h5scr made them all: they have the same user, owner and job.
 bool JobCleaner::take_directories() {
   for (const JobDirectory& directory : directories_) {
     if (!directory.fault.empty()) return stop(CleanState::kFailed, directory.fault);
     auto lock = JobOwner::take_over(fs_, *directory.directory);
     if (lock.ok()) {
       locks_.push_back(*std::move(lock));
-      continue;
-    }
-    if (lock.status().code() == StatusCode::kUnavailable) {
+    } else if (lock.status().code() == StatusCode::kUnavailable) {
       return stop(CleanState::kAlive, "a process of the job is running");
+    } else if (lock.status().code() != StatusCode::kNotFound) {
+      return fail(lock.status());
     }
-    if (lock.status().code() != StatusCode::kNotFound) return fail(lock.status());
-    // Empty: a scr_clean was interrupted at its last step, or a job is about to start; that job
-    // makes the directory again if we remove it (JobOwner::hold).
+  }
+  return !locks_.empty() || are_empty();
+}
+
+// Empty: a scr_clean was interrupted at its last step, or a job is about to start; that job makes
+// the directory again if we remove it (JobOwner::hold).
+bool JobCleaner::are_empty() {
+  for (const JobDirectory& directory : directories_) {
     const auto entries = fs_.list(At(*directory.directory, "."));
     if (!entries.ok()) return fail(entries.status());
-    if (!entries->empty()) {
-      return stop(CleanState::kFailed, fmt::format("'{}' has no {}: h5scr did not make it",
-                                                   directory.paths.front(), kOwnerLockName));
-    }
+    if (entries->empty()) continue;
+    return stop(CleanState::kFailed,
+                fmt::format("'{}' has no {}: nothing tells whose it is and what it holds",
+                            directory.paths.front(), kOwnerLockName));
   }
   return true;
 }

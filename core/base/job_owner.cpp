@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <ctime>
 #include <thread>
 
+#include "core/base/log.hpp"
 #include "core/base/text.hpp"
 
 namespace scr {
@@ -84,8 +86,11 @@ Status write_owner_file(FileSystem& fs, const Directory& directory, const JobOwn
   return write_hash_file(fs, file_at(directory), info.to_hash(), Durability::kVolatile, 0600);
 }
 
-Result<JobOwner> JobOwner::hold(FileSystem& fs, const Directory& directory,
-                                const JobOwnerInfo& info, std::chrono::milliseconds patience) {
+Result<JobOwner> JobOwner::hold(FileSystem& fs, const Directory& directory, JobOwnerInfo info,
+                                std::chrono::milliseconds patience) {
+  if (info.host.empty()) info.host = log::host_name();
+  if (info.boot_id.empty()) info.boot_id = current_boot_id(fs);
+  if (info.heartbeat == 0) info.heartbeat = std::time(nullptr);
   const auto deadline = std::chrono::steady_clock::now() + patience;
   for (;;) {
     SCR_ASSIGN_OR_RETURN(std::unique_ptr<File> lock, open_lock(fs, directory));
@@ -94,7 +99,7 @@ Result<JobOwner> JobOwner::hold(FileSystem& fs, const Directory& directory,
       SCR_ASSIGN_OR_RETURN(const bool there, is_still_there(fs, directory, *lock));
       if (there) {
         SCR_RETURN_IF_ERROR(write_owner_file(fs, directory, info));
-        return JobOwner(std::move(lock));
+        return JobOwner(std::move(lock), std::move(info));
       }
     } else if (locked.code() != StatusCode::kUnavailable) {
       return locked;
@@ -107,6 +112,11 @@ Result<JobOwner> JobOwner::hold(FileSystem& fs, const Directory& directory,
   }
 }
 
+Status JobOwner::beat(FileSystem& fs, const Directory& directory) {
+  info_.heartbeat = std::time(nullptr);
+  return write_owner_file(fs, directory, info_);
+}
+
 Result<JobOwner> JobOwner::take_over(FileSystem& fs, const Directory& directory) {
   SCR_ASSIGN_OR_RETURN(const FileInfo found, fs.info(lock_at(directory)));
   if (found.type != FileInfo::Type::kRegular) {
@@ -115,7 +125,7 @@ Result<JobOwner> JobOwner::take_over(FileSystem& fs, const Directory& directory)
   SCR_ASSIGN_OR_RETURN(std::unique_ptr<File> lock,
                        fs.open(lock_at(directory), OpenOptions::read_write()));
   SCR_RETURN_IF_ERROR(lock->lock(LockMode::kExclusive, /*wait=*/false));
-  return JobOwner(std::move(lock));
+  return JobOwner(std::move(lock), {});
 }
 
 }  // namespace scr

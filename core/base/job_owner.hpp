@@ -37,28 +37,32 @@ struct JobOwnerInfo {
 std::string current_boot_id(FileSystem& fs);
 
 Result<JobOwnerInfo> read_owner_file(FileSystem& fs, const Directory& directory);
+Status write_owner_file(FileSystem& fs, const Directory& directory, const JobOwnerInfo& info);
 
 // The lock on one directory; dropping the object lets go. Not to be kept over fork() without exec:
 // the child would hold it on.
 class JobOwner {
  public:
   // For a process of the job: takes the lock together with the other processes of the job, and
-  // writes the owner file. Waits while scr_clean looks at the directory. kUnavailable if scr_clean
-  // removed the directory meanwhile (make it again and try once more), or did not let go in time.
-  static Result<JobOwner> hold(FileSystem& fs, const Directory& directory, const JobOwnerInfo& info,
+  // writes the owner file; host, boot id and heartbeat are filled in if they are not set. Waits
+  // while scr_clean looks at the directory. kUnavailable if scr_clean removed the directory
+  // meanwhile (make it again and try once more), or did not let go in time.
+  static Result<JobOwner> hold(FileSystem& fs, const Directory& directory, JobOwnerInfo info,
                                std::chrono::milliseconds patience = std::chrono::seconds(60));
+
+  // A sign of life, which `scr_clean --older-than` looks at. One process of a node is enough, at
+  // each dataset.
+  Status beat(FileSystem& fs, const Directory& directory);
 
   // For scr_clean: takes the lock alone, without waiting. kUnavailable if the job is alive,
   // kNotFound if there is no lock.
   static Result<JobOwner> take_over(FileSystem& fs, const Directory& directory);
 
  private:
-  explicit JobOwner(std::unique_ptr<File> lock) : lock_(std::move(lock)) {}
+  JobOwner(std::unique_ptr<File> lock, JobOwnerInfo info)
+      : lock_(std::move(lock)), info_(std::move(info)) {}
   std::unique_ptr<File> lock_;
+  JobOwnerInfo info_;  // empty after take_over()
 };
-
-// A sign of life: the same owner file with a later time. One process of a node is enough, at each
-// dataset.
-Status write_owner_file(FileSystem& fs, const Directory& directory, const JobOwnerInfo& info);
 
 }  // namespace scr

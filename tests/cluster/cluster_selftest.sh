@@ -13,7 +13,8 @@ unset H5SCR_CLUSTER H5SCR_CLUSTER_TIMEOUT
 work=$(mktemp -d /var/tmp/h5scr-selftest.XXXXXX) || exit 1
 below_tmp=$(mktemp -d "/tmp/h5scr selftest.XXXXXX") || exit 1
 export H5SCR_CLUSTER_ROOT=$work
-trap 'rm -rf -- "$work" "$below_tmp"' EXIT
+# A background job that is killed before bash has turned it into its command would run the trap, too.
+trap '[[ $BASHPID != "$$" ]] || rm -rf -- "$work" "$below_tmp"' EXIT
 export probe=$work/probe work
 
 check() { # description expected actual
@@ -47,13 +48,17 @@ inside() {
   done
 }
 
-wait_for() { # file pattern
+# Starts a command in the background, its pid in `job`, and returns when its probe has started to turn.
+start_turning() {
   local _
-  for _ in {1..200}; do
-    grep -qs -- "$2" "$1" && return
+  rm -f "$work/out"
+  "$@" >"$work/out" 2>&1 &
+  job=$!
+  for _ in {1..400}; do
+    grep -qs turning "$work/out" && return
     sleep 0.05
   done
-  echo "  (no '$2' in $1)"
+  printf '  (%s does not turn)\n' "$*"
 }
 
 ranks() { for ((i = 0; i < $1; i++)); do echo "$i node$((i / $2))${3:+ $3}"; done; }
@@ -101,12 +106,10 @@ check "ranks start in the caller's directory" "$here" "$(cd "$here" && "$cluster
 
 # ---- failing nodes -----------------------------------------------------------------------------------
 
-"$cluster" run "$probe" turn 60 >"$work/out" 2>&1 &
-run=$!
-wait_for "$work/out" turning
+start_turning "$cluster" run "$probe" turn 60
 "$cluster" kill node2
 SECONDS=0
-wait $run
+wait $job
 status=$?
 check "a node killed in a run ends the run in failure" 0 "$((status != 0 && status != 124 ? 0 : 1))"
 check "... within 20 s" 1 "$((SECONDS < 20))"
@@ -120,11 +123,9 @@ check "a revived node has empty storage" "" "$("$cluster" exec node2 ls -A "$H5S
 check "... the others kept theirs" $'rank6\nrank7' "$("$cluster" exec node3 ls "$H5SCR_NODE_LOCAL")"
 check "... and it takes part again" "$(ranks 8 2)" "$("$cluster" run "$probe" where | sort -n)"
 
-H5SCR_CLUSTER_TIMEOUT=6 "$cluster" run "$probe" turn 60 >"$work/out" 2>&1 &
-run=$!
-wait_for "$work/out" turning
+start_turning env H5SCR_CLUSTER_TIMEOUT=6 "$cluster" run "$probe" turn 60
 "$cluster" kill node1 silent
-wait $run
+wait $job
 check "a silent loss ends in the timeout" 124 $?
 check "... which says so" "cluster: mpirun did not end within 6 s (H5SCR_CLUSTER_TIMEOUT)" "$(grep ^cluster: "$work/out")"
 check "... and leaves no rank running" "" "$(grep -alsz "^H5SCR_CLUSTER_RUN=$H5SCR_CLUSTER" /proc/[0-9]*/environ)"
@@ -135,11 +136,9 @@ check "all nodes may fail and return" "cluster: all nodes are down" \
 for n in $("$cluster" nodes); do "$cluster" revive "$n"; done
 check "... and run again" "$(ranks 8 2 2)" "$("$cluster" run "$probe" storage | sort -n)"
 
-"$cluster" run "$probe" turn 60 >"$work/out" 2>&1 &
-run=$!
-wait_for "$work/out" turning
-kill -TERM $run
-wait $run
+start_turning "$cluster" run "$probe" turn 60
+kill -TERM $job
+wait $job
 check "TERM ends a run" 143 $?
 check "... with its ranks" "" "$(grep -alsz "^H5SCR_CLUSTER_RUN=$H5SCR_CLUSTER" /proc/[0-9]*/environ)"
 
@@ -178,15 +177,10 @@ check "with's mktemp makes files all nodes see" 2 "$("$cluster" with 2 --slots 1
 check "with --timeout ends a command" 124 "$("$cluster" with 2 --timeout 2 -- bash -c 'cluster run sleep 60' 2>/dev/null; echo $?)"
 check_clean "a command that takes too long"
 for signal in INT TERM KILL; do
-  rm -f "$work/out"
-  # Job control, or else bash would make background jobs ignore INT.
-  set -m
-  "$cluster" with 2 -- bash -c 'sleep 61 & cluster run $probe turn 60' >"$work/out" 2>&1 &
-  with=$!
-  set +m
-  wait_for "$work/out" turning
-  kill -$signal $with
-  wait $with 2>/dev/null
+  # bash makes background jobs ignore INT.
+  start_turning env --default-signal=INT "$cluster" with 2 -- bash -c 'sleep 61 & cluster run $probe turn 60'
+  kill -$signal $job
+  wait "$job" 2>/dev/null
   case $signal in
     INT) check "INT ends with" 130 $? ;;
     TERM) check "TERM ends with" 143 $? ;;
@@ -200,13 +194,20 @@ for signal in INT TERM KILL; do
   esac
   check_clean "with and $signal"
 done
-"$cluster" with 2 -- bash -c 'cluster run $probe turn 60' >"$work/out" 2>&1 &
-with=$!
-wait_for "$work/out" turning
-kill -KILL $with
-wait $with 2>/dev/null
+start_turning "$cluster" with 2 -- bash -c 'cluster run $probe turn 60'
+disown $job # bash would report its end
+kill -KILL $job
+sleep 0.5
 "$cluster" with 1 -- true 2>/dev/null
 check_clean "the next with, after kill -9"
+
+variables=$("$cluster" up 2)
+rm -rf "$(eval "$variables"; echo "$H5SCR_CLUSTER")"
+for _ in {1..100}; do
+  [[ $(inside) ]] || break
+  sleep 0.1
+done
+check_clean "a state directory removed by hand"
 
 # ---- places ----------------------------------------------------------------------------------------------
 
@@ -228,8 +229,9 @@ check_clean "below /tmp"
   cluster run -n 8 $probe storage | sort -n >$work/storage
   cluster run --per-node 1 --mca btl self,vader --mca btl_base_verbose 100 $probe bandwidth >$work/bandwidth 2>&1
   cluster exec node3 hostname >$work/exec
+  rm -f $work/out
   cluster run $probe turn 60 >$work/out 2>&1 &
-  for i in {1..100}; do grep -qs turning $work/out && break; sleep 0.05; done
+  for i in {1..400}; do grep -qs turning $work/out && break; sleep 0.05; done
   cluster kill node2
   wait $!
   echo $? >$work/killed

@@ -15,6 +15,7 @@
 #include <fstream>
 #include <iterator>
 #include <numeric>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -136,6 +137,9 @@ struct Choice {
   const char* name;
   hid_t (*make_list)();
 };
+
+// Without this, test names would hold addresses.
+void PrintTo(const Choice& choice, std::ostream* out) { *out << choice.name; }
 
 class VfdChosen : public Vfd, public ::testing::WithParamInterface<Choice> {};
 

@@ -1,0 +1,175 @@
+// The halt file: when a run stops, who asks, and changes by several processes at once.
+#include "core/base/halt_file.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/temporary_directory.hpp"
+
+namespace scr {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::TemporaryDirectory;
+
+constexpr std::int64_t kNow = 1'298'940'000;
+
+bool halts(const HaltConditions& conditions, HaltQuestion question = HaltQuestion::kRun) {
+  return reason_to_halt(conditions, kNow, question).has_value();
+}
+
+TEST(ReasonToHalt, ThereIsNoneWithoutConditions) { EXPECT_FALSE(halts({})); }
+
+TEST(ReasonToHalt, NoCheckpointsLeft) {
+  EXPECT_FALSE(halts({.checkpoints_left = 1}));
+  EXPECT_TRUE(halts({.checkpoints_left = 0}));
+}
+
+TEST(ReasonToHalt, OnceTheTimeOfExitAfterHasPassed) {
+  EXPECT_FALSE(halts({.exit_after = kNow + 1}));
+  EXPECT_FALSE(halts({.exit_after = kNow}));
+  EXPECT_TRUE(halts({.exit_after = kNow - 1}));
+}
+
+TEST(ReasonToHalt, HaltSecondsBeforeExitBefore) {
+  EXPECT_FALSE(halts({.exit_before = kNow + 1201, .halt_seconds = 1200}));
+  EXPECT_TRUE(halts({.exit_before = kNow + 1200, .halt_seconds = 1200}));
+  EXPECT_FALSE(halts({.exit_before = kNow + 1}));
+  EXPECT_TRUE(halts({.exit_before = kNow}));
+  EXPECT_FALSE(halts({.halt_seconds = 1200}));
+}
+
+TEST(ReasonToHalt, ExtremeTimesDoNotOverflow) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  EXPECT_TRUE(halts({.exit_before = 0, .halt_seconds = kMost}));
+  EXPECT_FALSE(halts({.exit_before = kMost, .halt_seconds = 0}));
+  EXPECT_TRUE(halts({.exit_before = -5, .halt_seconds = kMost}));
+}
+
+TEST(ReasonToHalt, AnyExitReason) {
+  EXPECT_EQ(reason_to_halt({.exit_reason = "maintenance\n"}, kNow), "maintenance\\x0a");
+}
+
+TEST(ReasonToHalt, FinalizeStopsTheRelaunchButNotANewRun) {
+  const HaltConditions finalized{.exit_reason = std::string(kFinalizeCalled)};
+  EXPECT_FALSE(halts(finalized, HaltQuestion::kRun));
+  EXPECT_TRUE(halts(finalized, HaltQuestion::kRelaunch));
+  HaltConditions both = finalized;
+  both.checkpoints_left = 0;
+  EXPECT_TRUE(halts(both, HaltQuestion::kRun));
+}
+
+TEST(HaltFile, ReadsTheExampleOfTheSeed) {
+  Hash hash;
+  hash.set_value("CheckpointsLeft", 7);
+  hash.set_value("ExitAfter", 1298937600);
+  hash.set_value("ExitBefore", 1298944800);
+  hash.set_value("HaltSeconds", 1200);
+  hash.set_value("ExitReason", "SCR_FINALIZE_CALLED");
+  const auto conditions = HaltConditions::from_hash(hash);
+  ASSERT_TRUE(conditions.ok());
+  EXPECT_EQ(*conditions, (HaltConditions{7, 1298937600, 1298944800, 1200, "SCR_FINALIZE_CALLED"}));
+  EXPECT_EQ(conditions->to_hash(), hash);
+}
+
+TEST(HaltFile, RefusesNumbersThatAreNone) {
+  for (const char* key : {"CheckpointsLeft", "ExitAfter", "ExitBefore", "HaltSeconds"}) {
+    for (const char* bad : {"", "x", "-1", "1.5", "9223372036854775808"}) {
+      Hash hash;
+      hash.set_value(key, bad);
+      const auto conditions = HaltConditions::from_hash(hash);
+      ASSERT_FALSE(conditions.ok()) << key << "=" << bad;
+      EXPECT_THAT(std::string(conditions.status().message()), HasSubstr(key));
+    }
+  }
+  Hash two;
+  two.at("ExitReason").at("a");
+  two.at("ExitReason").at("b");
+  EXPECT_FALSE(HaltConditions::from_hash(two).ok());
+}
+
+class HaltFileOnDisk : public ::testing::Test {
+ protected:
+  TemporaryDirectory directory_;
+  FileSystem& fs_ = real_file_system();
+  At at_ = directory_ / std::string(kHaltFileName);
+};
+
+TEST_F(HaltFileOnDisk, NoFileMeansNoConditionsAndNoneIsMade) {
+  EXPECT_EQ(*read_halt_file(fs_, at_), HaltConditions());
+  EXPECT_EQ(*count_checkpoint(fs_, at_), HaltConditions());
+  EXPECT_EQ(*clear_finalize_called(fs_, at_), HaltConditions());
+  EXPECT_TRUE(std::filesystem::is_empty(directory_.path()));
+}
+
+TEST_F(HaltFileOnDisk, CountsCheckpointsDownToZero) {
+  ASSERT_TRUE(update_halt_file(fs_, at_, [](auto& halt) { halt.checkpoints_left = 2; }).ok());
+  EXPECT_EQ(count_checkpoint(fs_, at_)->checkpoints_left, 1);
+  EXPECT_EQ(count_checkpoint(fs_, at_)->checkpoints_left, 0);
+  EXPECT_EQ(count_checkpoint(fs_, at_)->checkpoints_left, 0);
+  EXPECT_EQ(read_halt_file(fs_, at_)->checkpoints_left, 0);
+}
+
+TEST_F(HaltFileOnDisk, KeepsKeysOfOthersAndRemovesConditions) {
+  Hash hash;
+  hash.set_value("ExitAfter", 5);
+  hash.set_value("Theirs", "stays");
+  ASSERT_TRUE(write_hash_file(fs_, at_, hash, Durability::kVolatile).ok());
+  ASSERT_TRUE(update_halt_file(fs_, at_, [](auto& halt) {
+                halt.exit_after.reset();
+                halt.halt_seconds = 3;
+              }).ok());
+  const auto read = read_hash_file(fs_, at_);
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read->value("Theirs"), "stays");
+  EXPECT_EQ(read->value("HaltSeconds"), "3");
+  EXPECT_FALSE(read->contains("ExitAfter"));
+}
+
+TEST_F(HaltFileOnDisk, OnlyTheReasonOfFinalizeIsCleared) {
+  const auto set = [&](std::string_view reason) {
+    return update_halt_file(fs_, at_, [&](auto& halt) { halt.exit_reason = reason; }).ok();
+  };
+  ASSERT_TRUE(set("maintenance"));
+  EXPECT_EQ(clear_finalize_called(fs_, at_)->exit_reason, "maintenance");
+  ASSERT_TRUE(set(kFinalizeCalled));
+  EXPECT_EQ(clear_finalize_called(fs_, at_)->exit_reason, "");
+  EXPECT_EQ(read_halt_file(fs_, at_)->exit_reason, "");
+}
+
+TEST_F(HaltFileOnDisk, ADamagedFileIsAnErrorThatNamesIt) {
+  Hash hash;
+  hash.set_value("ExitAfter", "soon");
+  ASSERT_TRUE(write_hash_file(fs_, at_, hash, Durability::kVolatile).ok());
+  const auto read = read_halt_file(fs_, at_);
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.status().code(), StatusCode::kCorrupt);
+  EXPECT_THAT(std::string(read.status().message()),
+              HasSubstr(at_.path + "' is not a valid halt file: key 'ExitAfter'"));
+  EXPECT_FALSE(update_halt_file(fs_, at_, [](auto&) {}).ok());
+}
+
+TEST_F(HaltFileOnDisk, NoChangeOfSeveralProcessesIsLost) {
+  constexpr int kProcesses = 4;
+  constexpr int kEach = 10;
+  ASSERT_TRUE(update_halt_file(fs_, at_, [](auto& halt) {
+                halt.checkpoints_left = kProcesses * kEach + 1;
+              }).ok());
+  for (int i = 0; i < kProcesses; ++i) {
+    if (::fork() != 0) continue;
+    int failed = 0;
+    for (int n = 0; n < kEach; ++n) failed += count_checkpoint(fs_, at_).ok() ? 0 : 1;
+    ::_exit(failed);
+  }
+  for (int i = 0; i < kProcesses; ++i) {
+    int status = 0;
+    ASSERT_GT(::wait(&status), 0);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_EQ(read_halt_file(fs_, at_)->checkpoints_left, 1);
+}
+
+}  // namespace
+}  // namespace scr
