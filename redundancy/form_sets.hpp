@@ -14,8 +14,8 @@ struct SetRequest {
   int set_size = 8;
   int failures = 2;           // RS only
   int hop_distance = 1;
-  std::string failure_group;  // ranks with equal names are likely to fail together (the node's name)
-  std::string host;
+  std::string failure_group{};  // ranks with equal names are likely to fail together (the node's name)
+  std::string host{};
 };
 
 // The sets this rank takes part in: first the one that protects its own files, then those in which it is

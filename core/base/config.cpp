@@ -192,7 +192,7 @@ std::string Config::get_string(std::string_view name) const {
 }
 
 std::string Config::get_path(std::string_view name) const {
-  const std::string path = std::get<std::string>(entry(name, ValueType::kPath).value);
+  std::string path = std::get<std::string>(entry(name, ValueType::kPath).value);
   if (path.empty()) return path;
   const std::filesystem::path directory = sources_.environment.working_directory();
   return normalize_path((directory / path).native());

@@ -59,8 +59,7 @@ class Config {
   const Origin& origin(std::string_view name) const;
   FlushType flush_type() const;
 
-  // --- descriptors
-  // --------------------------------------------------------------------------------
+  // --- descriptors ----------------------------------------------------------------------------
   const std::vector<GroupDescriptor>& groups() const { return descriptors_.groups; }
   const std::vector<StoreDescriptor>& stores() const { return descriptors_.stores; }
   const std::vector<RedundancyDescriptor>& redundancy() const { return descriptors_.redundancy; }

@@ -108,8 +108,7 @@ struct Descriptors {
   const StoreDescriptor* find_store(std::string_view directory) const;
 };
 
-// --- from lines to structs
-// ------------------------------------------------------------------------
+// --- from lines to structs --------------------------------------------------------------------
 
 // Lines that passed check_descriptor_line, of the source that counts for each kind.
 struct DescriptorLines {

@@ -3,6 +3,7 @@
 // grows with the cache misses of a larger table, not with the number of entries.
 #include <benchmark/benchmark.h>
 
+#include <chrono>
 #include <map>
 
 #include "core/base/hash.hpp"

@@ -59,7 +59,7 @@ function(add_cluster_test)
   set_tests_properties(${arg_NAME} PROPERTIES
     LABELS "cluster;${arg_LABELS}"
     ENVIRONMENT "${arg_ENVIRONMENT}"
-    RESOURCE_LOCK h5scr-cluster
+    RESOURCE_LOCK cluster
     PROCESSORS 2
     TIMEOUT ${limit})
 endfunction()

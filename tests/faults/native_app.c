@@ -5,13 +5,18 @@
  * Each rank writes FILES files of about BYTES bytes (sizes differ by rank and file; with --uneven very much)
  * in each of STEPS checkpoints. What a byte must be follows from step, rank, file and offset alone, so a
  * restart checks every byte by itself, without trusting anybody's checksum. Prints one line that scripts
- * read: "RESTARTED <step>" or "FRESH". After each completed checkpoint rank 0 appends the step to the file
- * named by --record and syncs it: the memory of what was complete, outside all caches.
+ * read: "RESTARTED <step>" or "FRESH", "FAILED <step>" for a checkpoint that could not be written, "DONE <step>"
+ * at the end. It ends with status 3 if anything is wrong that no failure excuses: a wrong byte, or two ranks
+ * that are told different things. After each completed checkpoint rank 0 appends the step to the file named by
+ * --record and syncs it: the memory of what was complete, outside all caches.
  *
  *   --record FILE      see above
+ *   --uneven           sizes from 0 bytes to three times BYTES
+ *   --empty            every second file is empty
  *   --sleep MS         pause between checkpoints
  *   --invalid STEP     rank 1 marks its files of this step invalid
  *   --unwritten STEP   rank 1 routes a file in this step that it never writes
+ *   --big STEP         files of this step are 50 times as large
  *   --no-files RANK    this rank writes no files
  *   --old-idiom        SCR_Start/Complete_checkpoint, and SCR_Route_file alone at restart
  *   --check-only       restart, verify, write nothing
@@ -28,9 +33,9 @@
 #include <signal.h>
 
 struct options {
-  int steps, files, uneven, old_idiom, check_only, sleep_ms;
+  int steps, files, uneven, empty, old_idiom, check_only, sleep_ms;
   long bytes;
-  int invalid_step, unwritten_step, no_files_rank, die_step;
+  int invalid_step, unwritten_step, no_files_rank, die_step, big_step;
   const char* record;
 };
 
@@ -41,7 +46,16 @@ static void fail(const char* what) {
   MPI_Abort(MPI_COMM_WORLD, 3);
 }
 
-static long size_of(const struct options* o, int r, int file) {
+/* Fails unless all ranks have the same value. */
+static void check_equal(int value, const char* what) {
+  int range[2] = {value, -value};
+  MPI_Allreduce(MPI_IN_PLACE, range, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  if (range[0] != -range[1]) fail(what);
+}
+
+static long size_of(const struct options* o, int step, int r, int file) {
+  if (step == o->big_step) return 50 * o->bytes + r;
+  if (o->empty && file % 2 == 0) return 0;
   if (o->uneven) return r % 3 == 0 ? r + file : o->bytes * (1 + r % 3) + 4099 * file;
   return o->bytes + 37 * r + 11 * file;
 }
@@ -94,13 +108,14 @@ static int restart(const struct options* o) {
   int have = 0, step = 0;
   char name[SCR_MAX_FILENAME], path[SCR_MAX_FILENAME], file_name[256];
   if (SCR_Have_restart(&have, name) != SCR_SUCCESS) fail("SCR_Have_restart");
+  check_equal(have, "RANKS DISAGREE about SCR_Have_restart");
   if (!have) return 0;
   if (!o->old_idiom && SCR_Start_restart(name) != SCR_SUCCESS) fail("SCR_Start_restart");
   if (sscanf(name, o->old_idiom ? "scr.dataset.%d" : "step %d", &step) != 1) fail("strange name of a checkpoint");
   for (int f = 0; f < my_files(o); ++f) {
     name_of(file_name, step, rank, f);
     if (SCR_Route_file(file_name, path) != SCR_SUCCESS) fail("SCR_Route_file at restart");
-    check_file(path, step, f, size_of(o, rank, f));
+    check_file(path, step, f, size_of(o, step, rank, f));
   }
   if (!o->old_idiom && SCR_Complete_restart(1) != SCR_SUCCESS) fail("SCR_Complete_restart");
   return step;
@@ -117,24 +132,26 @@ static void checkpoint(const struct options* o, int step) {
   char name[64], path[SCR_MAX_FILENAME], file_name[256];
   sprintf(name, "step %d", step);
   int started = o->old_idiom ? SCR_Start_checkpoint() : SCR_Start_output(name, SCR_FLAG_CHECKPOINT);
-  if (started != SCR_SUCCESS) fail("SCR_Start");
+  check_equal(started, "RANKS DISAGREE about SCR_Start");
+  if (started != SCR_SUCCESS) {
+    if (rank == 0) printf("FAILED %d\n", step);
+    return;
+  }
   int valid = 1;
   for (int f = 0; f < my_files(o); ++f) {
     name_of(file_name, step, rank, f);
-    if (SCR_Route_file(file_name, path) != SCR_SUCCESS) fail("SCR_Route_file");
-    valid = write_file(path, step, f, size_of(o, rank, f)) && valid;
+    valid = SCR_Route_file(file_name, path) == SCR_SUCCESS && write_file(path, step, f, size_of(o, step, rank, f)) && valid;
   }
   if (step == o->unwritten_step && rank == 1) SCR_Route_file("never_written", path);
   if (step == o->die_step && rank == 0) kill(getpid(), SIGKILL);
   if (step == o->invalid_step && rank == 1) valid = 0;
   int completed = o->old_idiom ? SCR_Complete_checkpoint(valid) : SCR_Complete_output(valid);
-  int expected = step == o->invalid_step || step == o->unwritten_step ? SCR_FAILURE : SCR_SUCCESS;
-  if (completed != SCR_SUCCESS && expected == SCR_SUCCESS) {
-    if (rank == 0) printf("FAILED %d\n", step);
-    return;
+  check_equal(completed, "RANKS DISAGREE about SCR_Complete");
+  if (completed == SCR_SUCCESS && (!valid || step == o->invalid_step || step == o->unwritten_step)) {
+    fail("SCR_Complete succeeded although it must not");
   }
-  if (completed != expected) fail("SCR_Complete succeeded although it must not");
   if (completed == SCR_SUCCESS) record(o, step);
+  if (completed != SCR_SUCCESS && rank == 0) printf("FAILED %d\n", step);
 }
 
 static void parse(struct options* o, int argc, char** argv) {
@@ -147,12 +164,14 @@ static void parse(struct options* o, int argc, char** argv) {
   for (int i = 4; i < argc; ++i) {
     const char* value = i + 1 < argc ? argv[i + 1] : "";
     if (strcmp(argv[i], "--uneven") == 0) o->uneven = 1;
+    else if (strcmp(argv[i], "--empty") == 0) o->empty = 1;
     else if (strcmp(argv[i], "--old-idiom") == 0) o->old_idiom = 1;
     else if (strcmp(argv[i], "--check-only") == 0) o->check_only = 1;
     else if (strcmp(argv[i], "--sleep") == 0) o->sleep_ms = atoi(value), ++i;
     else if (strcmp(argv[i], "--invalid") == 0) o->invalid_step = atoi(value), ++i;
     else if (strcmp(argv[i], "--unwritten") == 0) o->unwritten_step = atoi(value), ++i;
     else if (strcmp(argv[i], "--no-files") == 0) o->no_files_rank = atoi(value), ++i;
+    else if (strcmp(argv[i], "--big") == 0) o->big_step = atoi(value), ++i;
     else if (strcmp(argv[i], "--die-at") == 0) o->die_step = atoi(value), ++i;
     else if (strcmp(argv[i], "--record") == 0) o->record = value, ++i;
     else fail("unknown option");

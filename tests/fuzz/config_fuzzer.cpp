@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "core/base/config.hpp"
 
@@ -11,6 +13,7 @@ namespace {
 
 using scr::config::Config;
 using scr::config::ConfigSources;
+using scr::config::Environment;
 using scr::config::SourceFile;
 
 template <typename List>
@@ -32,8 +35,8 @@ void check_lines_are_read_back(const Config& config, const ConfigSources& source
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
-  ConfigSources sources{.environment = scr::config::Environment(
-                            {{"HOME", "/home/u"}, {"PWD", "/w"}, {"E", "a b\n$"}}),
+  ConfigSources sources{.environment = Environment(Environment::Values{
+                            {"HOME", "/home/u"}, {"PWD", "/w"}, {"E", "a b\n$"}}),
                         .user_file = SourceFile{"user", text}};
   if (const auto config = Config::build(sources); config.ok()) {
     check_lines_are_read_back(*config, sources);
@@ -44,7 +47,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   sources.system_file = std::exchange(sources.user_file, std::nullopt);
   sources.environment.set("SCR_JOB_NAME", text.substr(0, text.find('\0')));
   (void)Config::build(sources);
-  auto config = Config::resolve({.environment = scr::config::Environment({{"PWD", "/w"}})}).value();
+  auto config =
+      Config::resolve({.environment = Environment(Environment::Values{{"PWD", "/w"}})}).value();
   (void)config.call(text);
   (void)config.check();
   return 0;

@@ -16,9 +16,9 @@ int h5_get_vfd_fapl(int64_t fapl_id) {
   return 0;
 }
 
-/* The programs leave out what they believe works with the default driver alone (SWMR, symbolic links,
- * sizes of files on disk). A driver that claims to be as good as the default one is tested on all of it:
- * H5TESTSHIM_DRIVER says by which name they are to know it. */
+/* The programs leave out what they believe works with the default driver alone (SWMR, symbolic
+ * links, sizes of files on disk). A driver that claims to be as good as the default one is tested
+ * on all of it: H5TESTSHIM_DRIVER says by which name they are to know it. */
 const char* h5_get_test_driver_name(void) {
   const char* name = getenv("H5TESTSHIM_DRIVER");
   return name != NULL ? name : "sec2";

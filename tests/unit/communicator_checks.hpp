@@ -61,7 +61,7 @@ inline std::uint64_t unsigned_rank(const Communicator& comm) {
   return static_cast<std::uint64_t>(comm.rank());
 }
 
-constexpr std::size_t kMegabytes = 3 * 1024 * 1024 + 17;
+constexpr std::size_t kMegabyte = 1024 * 1024 + 17;
 
 // --- point to point
 // -------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ inline void ranks_count_from_zero(Communicator& comm) {
 }
 
 inline void messages_go_round_a_ring(Communicator& comm) {
-  for (const std::size_t length : {std::size_t{0}, std::size_t{1}, std::size_t{4097}, kMegabytes}) {
+  for (const std::size_t length : {std::size_t{0}, std::size_t{1}, std::size_t{4097}, kMegabyte}) {
     const Bytes sent = pattern(pair_seed(comm.rank(), right_of(comm)), length);
     Bytes received(length);
     Request receive = comm.start_receive(received, left_of(comm), 5);
@@ -202,9 +202,9 @@ inline void every_rank_can_broadcast(Communicator& comm) {
     CHECK_THAT(comm.broadcast_string(text, root) == "node " + std::to_string(root));
     CHECK_THAT(comm.broadcast_string(comm.rank() == root ? "" : "x", root).empty());
   }
-  Bytes large = comm.rank() == 0 ? pattern(7, kMegabytes) : Bytes(kMegabytes);
+  Bytes large = comm.rank() == 0 ? pattern(7, kMegabyte) : Bytes(kMegabyte);
   comm.broadcast(large, 0);
-  CHECK_THAT(large == pattern(7, kMegabytes));
+  CHECK_THAT(large == pattern(7, kMegabyte));
 }
 
 template <typename T>
@@ -299,9 +299,9 @@ inline void all_may_send_to_one(Communicator& comm) {
 
 inline void large_messages_are_exchanged_whole(Communicator& comm) {
   const auto received = comm.sparse_exchange(
-      {{right_of(comm), pattern(pair_seed(comm.rank(), right_of(comm)), kMegabytes)}});
+      {{right_of(comm), pattern(pair_seed(comm.rank(), right_of(comm)), kMegabyte)}});
   CHECK_THAT(received.size() == 1 && received[0].rank == left_of(comm));
-  CHECK_THAT(received[0].data == pattern(pair_seed(left_of(comm), comm.rank()), kMegabytes));
+  CHECK_THAT(received[0].data == pattern(pair_seed(left_of(comm), comm.rank()), kMegabyte));
 }
 
 // One random exchange; `row[d]` is 0 if nothing goes to d, else the length + 1. All rows together,

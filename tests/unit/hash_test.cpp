@@ -250,7 +250,7 @@ TEST(HashPack, RoundTripsRandomTrees) {
     Hash hash;
     for (int i = 0; i < 200; ++i) {
       Hash* place = &hash;
-      for (unsigned depth = random() % 6; depth-- > 0;) place = &place->at(std::to_string(random() % 9));
+      for (auto depth = random() % 6; depth-- > 0;) place = &place->at(std::to_string(random() % 9));
       place->at(std::string(random() % 40, static_cast<char>('a' + random() % 26)));
     }
     auto packed = hash.pack();

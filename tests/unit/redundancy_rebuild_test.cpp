@@ -53,7 +53,7 @@ std::vector<Sizes> all_sizes(const Case& c) {
   Sizes uneven(n);
   for (std::size_t i = 0; i < n; ++i) {
     similar[i] = {200 + 7 * i, 31};
-    uneven[i] = {i == n - 1 ? std::size_t{5000} : i % 3};
+    uneven[i] = {i == n - 1 ? std::size_t{1500} : i % 3};
   }
   std::vector<Sizes> all = {similar, uneven, Sizes(n), Sizes(n, {0})};
   for (const int beyond : {-1, 0, 1}) all.push_back(sizes_around_chunks(c, beyond));

@@ -76,6 +76,11 @@ std::string object_file(const void* code) {
   return ::dladdr(code, &found) != 0 && found.dli_fname != nullptr ? found.dli_fname : "";
 }
 
+const void* base_address(const void* code) {
+  Dl_info found{};
+  return ::dladdr(code, &found) != 0 ? found.dli_fbase : nullptr;
+}
+
 // A reference to an object that is loaded already; the program itself has no name that dlopen
 // knows.
 void* open_loaded(const char* file) {
@@ -125,17 +130,21 @@ std::string describe(const Status& status) {
 
 }  // namespace
 
-// Every libhdf5 met so far, by the address of its version function; null for one that does not fit.
+// Every libhdf5 met so far; null for one that does not fit.
 class LoadedLibraries {
  public:
   Hdf5Library* of_caller(const void* code) {
     const std::lock_guard lock(mutex_);
-    Dl_info found{};
-    const void* object = ::dladdr(code, &found) != 0 ? found.dli_fbase : nullptr;
-    const auto known = by_caller_.find(object);
+    const auto known = by_caller_.find(code);
     if (known != by_caller_.end()) return known->second;
-    Hdf5Library* library = load(find_hdf5(code));
-    if (library != nullptr) by_caller_[object] = library;
+    void* const handle = find_hdf5(code);
+    Hdf5Library* const library = load(handle);
+    // dladdr() is slow, and a file is opened from the same few places in libhdf5, which stays
+    // loaded; another caller may be unloaded, and its addresses used again.
+    if (library != nullptr &&
+        base_address(code) == base_address(::dlsym(handle, kVersionFunction))) {
+      by_caller_[code] = library;
+    }
     return library;
   }
 
@@ -151,8 +160,8 @@ class LoadedLibraries {
   }
 
   std::mutex mutex_;
-  std::map<const void*, std::unique_ptr<Hdf5Library>> libraries_;
-  std::map<const void*, Hdf5Library*> by_caller_;  // by base address of the calling object
+  std::map<const void*, std::unique_ptr<Hdf5Library>> libraries_;  // by a function of each
+  std::map<const void*, Hdf5Library*> by_caller_;                  // by return address
 };
 
 Hdf5Library* Hdf5Library::of_caller(const void* code) noexcept {

@@ -14,8 +14,8 @@
 // The driver class is public, but hdf5.h does not include it.
 #include <H5FDdevelop.h>
 
-// HDF5's constants, such as H5F_ACC_RDWR, first call H5open() and H5check_version(), which programs need
-// and we do not: the library is open when it calls us, and we do not link with it.
+// HDF5's constants, such as H5F_ACC_RDWR, first call H5open() and H5check_version(), which programs
+// need and we do not: the library is open when it calls us, and we do not link with it.
 #undef H5OPEN
 #undef H5CHECK
 #define H5OPEN

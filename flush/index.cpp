@@ -1,0 +1,216 @@
+#include "flush/index.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+
+#include "core/base/hash_file.hpp"
+#include "core/base/log.hpp"
+#include "core/base/path.hpp"
+#include "core/base/text.hpp"
+
+namespace scr::flush {
+
+namespace {
+
+constexpr int kVersion = 2;
+constexpr int kMaxCopies = 10000;   // of one dataset id
+constexpr int kMaxRetries = 100;    // of an update that others overtook
+
+std::string index_name(const std::string& prefix) { return prefix + "/.scr/index.scr"; }
+std::string link_name(const std::string& prefix) { return prefix + "/scr.current"; }
+std::string link_target(const std::string& directory) { return ".scr/" + directory; }
+
+void add_times(Hash& hash, std::string_view key, const std::vector<std::string>& times) {
+  for (const std::string& time : times) hash.set_kv(key, time);
+}
+
+std::vector<std::string> get_times(const Hash& hash, std::string_view key) {
+  std::vector<std::string> times;
+  if (const Hash* list = hash.get(key)) {
+    for (const auto& element : list->elements()) times.push_back(element.key);
+  }
+  return times;
+}
+
+Result<IndexEntry> entry_from_hash(const std::string& directory, const Hash& hash) {
+  IndexEntry entry;
+  SCR_ASSIGN_OR_RETURN(entry.directory, safe_relative_path(directory));
+  if (entry.directory.find('/') != std::string::npos) {
+    return corrupt("dataset directory '" + text::escape(directory) + "' is not directly below .scr");
+  }
+  const Hash* dataset = hash.get("DSETDESC");
+  if (dataset == nullptr) return corrupt("entry '" + text::escape(directory) + "' has no dataset descriptor");
+  SCR_ASSIGN_OR_RETURN(entry.dataset, DatasetDescriptor::from_hash(*dataset));
+  entry.complete = hash.value("COMPLETE") == "1";
+  entry.flushed = std::string(hash.value("FLUSHED").value_or(""));
+  entry.fetched = get_times(hash, "FETCHED");
+  entry.failed = get_times(hash, "FAILED");
+  return entry;
+}
+
+}  // namespace
+
+const IndexEntry* Index::find_directory(const std::string& directory) const {
+  auto found = std::find_if(entries_.begin(), entries_.end(),
+                            [&](const IndexEntry& entry) { return entry.directory == directory; });
+  return found == entries_.end() ? nullptr : &*found;
+}
+IndexEntry* Index::find_directory(const std::string& directory) {
+  return const_cast<IndexEntry*>(std::as_const(*this).find_directory(directory));
+}
+const IndexEntry* Index::find_name(const std::string& name) const {
+  auto found = std::find_if(entries_.begin(), entries_.end(),
+                            [&](const IndexEntry& entry) { return entry.dataset.name == name; });
+  return found == entries_.end() ? nullptr : &*found;
+}
+IndexEntry* Index::find_name(const std::string& name) {
+  return const_cast<IndexEntry*>(std::as_const(*this).find_name(name));
+}
+
+void Index::put(IndexEntry entry) {
+  remove(entry.directory);
+  auto newer = [](const IndexEntry& a, const IndexEntry& b) {
+    return std::pair(a.dataset.id, a.dataset.created) > std::pair(b.dataset.id, b.dataset.created);
+  };
+  entries_.insert(std::upper_bound(entries_.begin(), entries_.end(), entry, newer), std::move(entry));
+}
+
+void Index::remove(const std::string& directory) {
+  std::erase_if(entries_, [&](const IndexEntry& entry) { return entry.directory == directory; });
+}
+
+int Index::last_id() const { return entries_.empty() ? 0 : entries_.front().id(); }
+
+std::vector<const IndexEntry*> Index::restart_candidates() const {
+  const IndexEntry* current = current_.empty() ? nullptr : find_directory(current_);
+  std::vector<const IndexEntry*> candidates;
+  bool reached = current == nullptr;
+  for (const IndexEntry& entry : entries_) {
+    reached = reached || &entry == current;
+    if (reached && entry.complete && entry.failed.empty() && entry.dataset.is_checkpoint()) {
+      candidates.push_back(&entry);
+    }
+  }
+  return candidates;
+}
+
+Hash Index::to_hash() const {
+  Hash hash;
+  hash.set_value("VERSION", kVersion);
+  hash.set_value("GENERATION", generation_);
+  if (!current_.empty()) hash.set_value("CURRENT", current_);
+  for (const IndexEntry& entry : entries_) {
+    hash.at("DIR").at(entry.directory).set_value("DSET", entry.id());
+    Hash& place = hash.at("DSET").at(std::to_string(entry.id())).at("DIR").at(entry.directory);
+    place.set("DSETDESC", entry.dataset.to_hash());
+    place.set_value("COMPLETE", entry.complete ? 1 : 0);
+    if (!entry.flushed.empty()) place.set_value("FLUSHED", entry.flushed);
+    add_times(place, "FETCHED", entry.fetched);
+    add_times(place, "FAILED", entry.failed);
+  }
+  return hash;
+}
+
+Result<Index> Index::from_hash(const Hash& hash) {
+  Index index;
+  SCR_ASSIGN_OR_RETURN(std::int64_t version, hash.require_int("VERSION"));
+  if (version != kVersion) return corrupt(fmt::format("index of version {}, this program knows {}", version, kVersion));
+  SCR_ASSIGN_OR_RETURN(index.generation_, hash.require_uint("GENERATION"));
+  index.current_ = std::string(hash.value("CURRENT").value_or(""));
+  const Hash* datasets = hash.get("DSET");
+  if (datasets == nullptr) return index;
+  for (const auto& dataset : datasets->elements()) {
+    const Hash* directories = dataset.hash.get("DIR");
+    if (directories == nullptr) return corrupt("dataset " + text::escape(dataset.key) + " has no directory");
+    for (const auto& directory : directories->elements()) {
+      auto entry = entry_from_hash(directory.key, directory.hash);
+      if (!entry.ok()) return entry.status();
+      if (std::to_string(entry->id()) != dataset.key) return corrupt("dataset under a wrong id");
+      index.entries_.push_back(std::move(*entry));
+    }
+  }
+  std::sort(index.entries_.begin(), index.entries_.end(), [](const IndexEntry& a, const IndexEntry& b) {
+    return std::pair(a.dataset.id, a.dataset.created) > std::pair(b.dataset.id, b.dataset.created);
+  });
+  return index;
+}
+
+std::string timestamp_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+  return text;
+}
+
+namespace {
+
+Result<Index> parse_index(FileSystem& fs, const std::string& prefix, const Hash& hash) {
+  if (hash.empty()) return Index();
+  auto index = Index::from_hash(hash);
+  if (!index.ok()) return index.status().with_context("'" + index_name(prefix) + "'");
+  // A user may have moved the link to another dataset: then he means it.
+  auto target = fs.read_symlink(link_name(prefix));
+  if (target.ok() && *target != link_target(index->current()) && target->starts_with(".scr/")) {
+    const std::string directory = target->substr(5);
+    if (index->find_directory(directory) != nullptr) {
+      log::info("scr.current was moved by hand: '{}' is current now", directory);
+      index->set_current(directory);
+    }
+  }
+  return index;
+}
+
+// Replaces the link atomically; without a current dataset it goes.
+Status write_link(FileSystem& fs, const std::string& prefix, const Index& index) {
+  const std::string name = link_name(prefix);
+  auto target = fs.read_symlink(name);
+  if (index.current().empty()) return target.ok() ? fs.remove_if_exists(name) : Status();
+  if (target.ok() && *target == link_target(index.current())) return {};
+  const std::string temporary = prefix + "/.scr/.current.tmp";
+  SCR_RETURN_IF_ERROR(fs.remove_if_exists(temporary));
+  SCR_RETURN_IF_ERROR(fs.make_symlink(link_target(index.current()), temporary));
+  return fs.rename(temporary, name);
+}
+
+}  // namespace
+
+Result<Index> read_index(FileSystem& fs, const std::string& prefix) {
+  auto hash = read_hash_file(fs, index_name(prefix));
+  if (!hash.ok() && hash.status().code() != StatusCode::kNotFound) return hash.status();
+  return parse_index(fs, prefix, hash.ok() ? *hash : Hash());
+}
+
+Status update_index(FileSystem& fs, const std::string& prefix,
+                    const std::function<Status(Index&)>& change) {
+  for (int attempt = 0; attempt < kMaxRetries; ++attempt) {
+    SCR_ASSIGN_OR_RETURN(auto locked, LockedHashFile::open(fs, index_name(prefix), LockMode::kExclusive));
+    SCR_ASSIGN_OR_RETURN(Index index, parse_index(fs, prefix, locked.hash()));
+    const Index before = index;
+    SCR_RETURN_IF_ERROR(change(index));
+    // Where locks do nothing, somebody may have written meanwhile: look once more, and start over.
+    SCR_ASSIGN_OR_RETURN(Index now, read_index(fs, prefix));
+    if (now.generation() != before.generation()) continue;
+    index.next_generation();
+    locked.hash() = index.to_hash();
+    SCR_RETURN_IF_ERROR(locked.write(Durability::kDurable));
+    return write_link(fs, prefix, index);
+  }
+  return {StatusCode::kUnavailable, "cannot update '" + index_name(prefix) + "': others keep changing it"};
+}
+
+Result<std::string> make_dataset_directory(FileSystem& fs, const std::string& prefix, int id) {
+  for (int copy = 0; copy < kMaxCopies; ++copy) {
+    const std::string name = copy == 0 ? fmt::format("scr.dataset.{}", id) : fmt::format("scr.dataset.{}.{}", id, copy);
+    Status status = fs.make_directory(prefix + "/.scr/" + name);
+    if (status.ok()) return name;
+    if (status.errno_value() != EEXIST) return status;
+  }
+  return internal_error(fmt::format("dataset {} has {} copies in '{}' already", id, kMaxCopies, prefix));
+}
+
+}  // namespace scr::flush

@@ -1,0 +1,75 @@
+// The index of a prefix directory: `.scr/index.scr` lists every dataset that was brought there, whether it is
+// complete, when it was flushed and fetched, which fetches failed, and which one is current. Beside it the
+// link `scr.current` in the prefix directory names the current one; moved by hand, it wins.
+// Format: docs/formats/index.md.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/dataset.hpp"
+#include "core/base/filesystem.hpp"
+
+namespace scr::flush {
+
+struct IndexEntry {
+  std::string directory;  // below .scr, e.g. "scr.dataset.6" or "scr.dataset.6.1"
+  DatasetDescriptor dataset;
+  bool complete = false;
+  std::string flushed;               // time, e.g. 2011-02-28T12:37:36; empty if not
+  std::vector<std::string> fetched;  // times
+  std::vector<std::string> failed;   // times of fetches that failed; not tried again
+
+  int id() const { return dataset.id; }
+  bool operator==(const IndexEntry&) const = default;
+};
+
+class Index {
+ public:
+  const std::vector<IndexEntry>& entries() const { return entries_; }  // newest first
+  const IndexEntry* find_directory(const std::string& directory) const;
+  IndexEntry* find_directory(const std::string& directory);
+  // The newest copy of that name.
+  const IndexEntry* find_name(const std::string& name) const;
+  IndexEntry* find_name(const std::string& name);
+  // Adds, or replaces one of the same directory.
+  void put(IndexEntry entry);
+  void remove(const std::string& directory);
+  const std::string& current() const { return current_; }  // directory; empty if none
+  void set_current(const std::string& directory) { current_ = directory; }
+  std::uint64_t generation() const { return generation_; }
+  void next_generation() { ++generation_; }
+
+  int last_id() const;
+  // Checkpoints to try at a restart, in order: from the current one backwards; without a current one from
+  // the newest. Complete ones whose fetch has not failed.
+  std::vector<const IndexEntry*> restart_candidates() const;
+
+  Hash to_hash() const;
+  static Result<Index> from_hash(const Hash& hash);
+  bool operator==(const Index&) const = default;
+
+ private:
+  std::vector<IndexEntry> entries_;
+  std::string current_;
+  std::uint64_t generation_ = 0;
+};
+
+// The present time as the index writes it (UTC).
+std::string timestamp_now();
+
+// Reads the index of a prefix directory; one that is missing is empty. If the link scr.current was moved to
+// another dataset of the index, that one is current.
+Result<Index> read_index(FileSystem& fs, const std::string& prefix);
+
+// Read, change, write under the lock `.scr/index.scr.lock`, durably; updates the link scr.current. A
+// generation number guards against file systems whose locks do nothing: if someone else wrote in between,
+// the change is made anew on what they wrote.
+Status update_index(FileSystem& fs, const std::string& prefix, const std::function<Status(Index&)>& change);
+
+// Takes a new directory `.scr/scr.dataset.<id>[.<n>]` by an exclusive mkdir; returns its name.
+Result<std::string> make_dataset_directory(FileSystem& fs, const std::string& prefix, int id);
+
+}  // namespace scr::flush

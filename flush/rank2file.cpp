@@ -1,0 +1,184 @@
+#include "flush/rank2file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "core/base/checksum.hpp"
+#include "core/base/hash_file.hpp"
+#include "core/base/path.hpp"
+
+namespace scr::flush {
+
+namespace {
+
+constexpr int kVersion = 1;
+
+std::string top_name(const std::string& directory) { return directory + "/rank2file.scr"; }
+std::string block_name(const std::string& directory, int block) {
+  return fmt::format("{}/rank2file.{}.scr", directory, block);
+}
+int block_count(int ranks) { return (ranks + kRanksPerBlock - 1) / kRanksPerBlock; }
+
+Hash file_to_hash(const StoredFile& file) {
+  Hash hash;
+  hash.set_value("SIZE", file.size);
+  hash.set_value("CRC", crc32_to_text(file.crc));
+  if (!file.fetch) hash.at("NOFETCH");
+  if (file.contained()) hash.set("SEG", segments_to_hash(file.segments));
+  return hash;
+}
+
+Result<StoredFile> file_from_hash(std::string_view name, const Hash& hash) {
+  StoredFile file;
+  SCR_ASSIGN_OR_RETURN(file.file, safe_relative_path(name));
+  SCR_ASSIGN_OR_RETURN(file.size, hash.require_uint("SIZE"));
+  SCR_ASSIGN_OR_RETURN(std::string crc, hash.require_value("CRC"));
+  SCR_ASSIGN_OR_RETURN(file.crc, crc32_from_text(crc));
+  file.fetch = !hash.contains("NOFETCH");
+  if (const Hash* segments = hash.get("SEG")) {
+    file.in_container = true;
+    SCR_ASSIGN_OR_RETURN(file.segments, segments_from_hash(*segments, file.size));
+  }
+  return file;
+}
+
+}  // namespace
+
+Hash rank_files_to_hash(const RankFiles& files) {
+  Hash hash;
+  hash.set_value("FILES", files.size());
+  for (const StoredFile& file : files) hash.at("FILE").set(file.file, file_to_hash(file));
+  return hash;
+}
+
+Result<RankFiles> rank_files_from_hash(const Hash& hash) {
+  RankFiles files;
+  SCR_ASSIGN_OR_RETURN(std::uint64_t count, hash.require_uint("FILES"));
+  if (const Hash* list = hash.get("FILE")) {
+    for (const auto& element : list->elements()) {
+      auto file = file_from_hash(element.key, element.hash);
+      if (!file.ok()) return file.status();
+      files.push_back(std::move(*file));
+    }
+  }
+  if (files.size() != count) {
+    return corrupt(fmt::format("{} files are listed where {} are expected", files.size(), count));
+  }
+  return files;
+}
+
+Status write_rank2file_block(FileSystem& fs, const std::string& directory, int block,
+                             const std::map<int, RankFiles>& ranks) {
+  Hash hash;
+  hash.set_value("VERSION", kVersion);
+  for (const auto& [rank, files] : ranks) {
+    hash.at("RANK").set(std::to_string(rank), rank_files_to_hash(files));
+  }
+  return write_hash_file(fs, block_name(directory, block), hash, Durability::kDurable);
+}
+
+Status write_rank2file_top(FileSystem& fs, const std::string& directory, int ranks) {
+  Hash hash;
+  hash.set_value("VERSION", kVersion);
+  hash.set_value("RANKS", ranks);
+  hash.set_value("BLOCK", kRanksPerBlock);
+  return write_hash_file(fs, top_name(directory), hash, Durability::kDurable);
+}
+
+Result<int> read_rank_count(FileSystem& fs, const std::string& directory) {
+  SCR_ASSIGN_OR_RETURN(Hash hash, read_hash_file(fs, top_name(directory)));
+  auto ranks = hash.require_int("RANKS");
+  if (!ranks.ok()) return ranks.status().with_context(top_name(directory));
+  auto block = hash.require_int("BLOCK");
+  if (!block.ok()) return block.status().with_context(top_name(directory));
+  if (*ranks < 1 || *ranks > std::numeric_limits<int>::max() || *block != kRanksPerBlock) {
+    return corrupt(fmt::format("'{}' has an impossible number of ranks or size of blocks", top_name(directory)));
+  }
+  return static_cast<int>(*ranks);
+}
+
+Result<std::map<int, RankFiles>> read_rank2file_block(FileSystem& fs, const std::string& directory,
+                                                      int block) {
+  const std::string name = block_name(directory, block);
+  SCR_ASSIGN_OR_RETURN(Hash hash, read_hash_file(fs, name));
+  std::map<int, RankFiles> ranks;
+  const Hash* list = hash.get("RANK");
+  if (list == nullptr) return corrupt("'" + name + "' lists no ranks");
+  for (std::int64_t rank : list->int_keys()) {
+    if (rank / kRanksPerBlock != block) return corrupt(fmt::format("'{}' lists rank {}, which is not of this block", name, rank));
+    auto files = rank_files_from_hash(*list->get(std::to_string(rank)));
+    if (!files.ok()) return files.status().with_context(fmt::format("'{}', rank {}", name, rank));
+    ranks.emplace(static_cast<int>(rank), std::move(*files));
+  }
+  return ranks;
+}
+
+// The ranks of one block as a communicator; its rank 0 reads and writes.
+static std::unique_ptr<Communicator> block_communicator(Communicator& comm) {
+  return comm.split(comm.rank() / kRanksPerBlock, comm.rank());
+}
+
+static Status agree_ok(Communicator& comm, const Status& mine, std::string_view what) {
+  if (comm.all_true(mine.ok())) return {};
+  if (!mine.ok()) return mine;
+  return {StatusCode::kUnavailable, fmt::format("{} failed on another rank", what)};
+}
+
+Status write_rank2file(Communicator& comm, FileSystem& fs, const std::string& directory,
+                       const RankFiles& mine) {
+  auto block = block_communicator(comm);
+  Hash send;
+  send.at("0").set(std::to_string(comm.rank()), rank_files_to_hash(mine));
+  Hash receive;
+  Status status = exchange_hashes(*block, send, receive);
+  if (status.ok() && block->rank() == 0) {
+    Hash hash;
+    hash.set_value("VERSION", kVersion);
+    Hash& ranks = hash.at("RANK");
+    for (auto& element : receive.elements()) ranks.merge(element.hash);
+    status = write_hash_file(fs, block_name(directory, comm.rank() / kRanksPerBlock), hash,
+                             Durability::kDurable);
+  }
+  if (status.ok() && comm.rank() == 0) status = write_rank2file_top(fs, directory, comm.size());
+  return agree_ok(comm, status, "writing rank2file");
+}
+
+Result<RankFiles> read_rank2file(Communicator& comm, FileSystem& fs, const std::string& directory) {
+  std::int64_t ranks = 0;
+  Status status;
+  if (comm.rank() == 0) {
+    auto count = read_rank_count(fs, directory);
+    if (count.ok()) ranks = *count;
+    status = count.status();
+  }
+  SCR_RETURN_IF_ERROR(agree_ok(comm, status, "reading rank2file"));
+  ranks = comm.all_reduce(ranks, ReduceOp::kMax);
+  if (ranks != comm.size()) {
+    return failed_precondition(fmt::format("the dataset was written by {} ranks, this run has {}", ranks, comm.size()));
+  }
+  auto block = block_communicator(comm);
+  Hash send;
+  if (block->rank() == 0) {
+    const int index = comm.rank() / kRanksPerBlock;
+    auto files = read_rank2file_block(fs, directory, index);
+    status = files.status();
+    for (int i = 0; status.ok() && i < block->size(); ++i) {
+      auto rank = files->find(index * kRanksPerBlock + i);
+      if (rank == files->end()) {
+        status = corrupt(fmt::format("'{}' has no entry for rank {}", block_name(directory, index),
+                                     index * kRanksPerBlock + i));
+      } else {
+        send.set(std::to_string(i), rank_files_to_hash(rank->second));
+      }
+    }
+  }
+  SCR_RETURN_IF_ERROR(agree_ok(comm, status, "reading rank2file"));
+  Hash receive;
+  SCR_RETURN_IF_ERROR(exchange_hashes(*block, send, receive));
+  const Hash* mine = receive.get("0");
+  return rank_files_from_hash(mine ? *mine : Hash());
+}
+
+}  // namespace scr::flush

@@ -1,0 +1,244 @@
+// Cost of encode and rebuild as a ratio to a parallel `cp` of the same bytes in the same storage.
+//
+//   cluster with 4 --light --size 4g -- cluster run --per-node 1 redundancy_bench [MiB...]
+//   mpirun --oversubscribe -n 4 redundancy_bench --directory /dev/shm/some-directory [MiB...]
+//
+// Every rank plays a node of its own. In each repetition cp and all operations take turns; a ratio is the
+// median over the repetitions of (time of the operation / time of the cp before it). Checksums of all data are
+// computed (encode) or verified (rebuild). `aim` is what the project wants to reach.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <random>
+
+#include "core/base/text.hpp"
+#include "core/mpi/mpi_communicator.hpp"
+#include "redundancy/redundancy.hpp"
+
+namespace scr::redundancy {
+namespace {
+
+void require(const Status& status) {
+  if (status.ok()) return;
+  fmt::print(stderr, "redundancy_bench: {}\n", status.to_string());
+  MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+// The processes of cp need the cores, so a rank that is done must not spin.
+void sleeping_barrier() {
+  MPI_Request request = MPI_REQUEST_NULL;
+  MPI_Ibarrier(MPI_COMM_WORLD, &request);
+  for (int done = 0; done == 0;) {
+    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    if (done == 0) ::usleep(20);
+  }
+}
+
+struct Operation {
+  std::string name;
+  Scheme scheme;
+  int failures;
+  std::vector<int> lost;  // empty: encode
+  double aim;
+};
+
+const std::vector<Operation> kOperations = {
+    {"encode PARTNER", Scheme::kPartner, 1, {}, 1.0},
+    {"encode XOR", Scheme::kXor, 1, {}, 0.6},
+    {"rebuild XOR, 1 lost", Scheme::kXor, 1, {1}, 0.6},
+    {"encode RS k=2", Scheme::kReedSolomon, 2, {}, 1.1},
+    {"rebuild RS k=2, 2 lost", Scheme::kReedSolomon, 2, {1, 2}, 1.2},
+};
+
+class Bench {
+ public:
+  Bench(Communicator& comm, std::filesystem::path directory, std::size_t piece)
+      : comm_(comm), path_(std::move(directory)), options_{piece} {
+    std::filesystem::create_directories(path_);
+    directory_ = real_file_system().open_directory(path_.string()).value();
+  }
+  ~Bench() { std::filesystem::remove_all(path_); }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
+  void run(std::size_t mebibytes) {
+    size_ = mebibytes << 20U;
+    const int repetitions = mebibytes >= 256 ? 3 : mebibytes >= 16 ? 7 : 25;
+    write_source();
+    std::map<std::string, std::vector<double>> ratios;
+    std::map<std::string, std::vector<double>> seconds;
+    for (int repetition = 0; repetition < repetitions; ++repetition) {
+      for (const Operation& operation : kOperations) {
+        const double copied = copy();
+        const double taken = operation.lost.empty() ? encode(operation) : rebuild(operation);
+        ratios[operation.name].push_back(taken / copied);
+        seconds[operation.name].push_back(taken);
+        seconds["cp"].push_back(copied);
+      }
+    }
+    if (comm_.rank() != 0) return;
+    const double copied = median(seconds["cp"]);
+    fmt::print("{:<24} {:>5} MiB {:>9.1f} ms\n", "cp", mebibytes, copied * 1e3);
+    for (const Operation& operation : kOperations) {
+      const double ratio = median(ratios[operation.name]);
+      fmt::print("{:<24} {:>5} MiB {:>9.1f} ms  ratio {:>5.2f}  aim {:.1f}{}\n", operation.name,
+                 mebibytes, median(seconds[operation.name]) * 1e3, ratio, operation.aim,
+                 ratio <= operation.aim ? "" : "  missed");
+    }
+    std::fflush(stdout);
+  }
+
+ private:
+  static constexpr const char* kSource = "data.h5";
+
+  void write_source() {
+    std::mt19937_64 random(static_cast<unsigned>(comm_.rank()));
+    std::vector<std::uint64_t> block(1U << 17U);
+    for (auto& word : block) word = random();
+    auto file =
+        real_file_system().open(At(*directory_, kSource), OpenOptions::create_truncate()).value();
+    for (std::uint64_t offset = 0; offset < size_; offset += 1U << 20U) {
+      block[0] = offset;
+      require(file->write_all(std::as_bytes(std::span(block)), offset));
+    }
+  }
+
+  double copy() {
+    std::string from = path_ / kSource;
+    std::string to = path_ / "copy";
+    std::filesystem::remove(to);
+    char program[] = "cp";
+    char* const arguments[] = {program, from.data(), to.data(), nullptr};
+    sleeping_barrier();
+    const double start = now();
+    pid_t process = 0;
+    int status = -1;
+    if (::posix_spawnp(&process, "cp", nullptr, nullptr, arguments, environ) != 0 ||
+        ::waitpid(process, &status, 0) != process || status != 0) {
+      require(internal_error("cp failed"));
+    }
+    sleeping_barrier();
+    const double taken = now() - start;
+    std::filesystem::remove(to);
+    return taken;
+  }
+
+  RedundancySet set_for(const Operation& operation) const {
+    RedundancySet set;
+    set.scheme = operation.scheme;
+    set.failures = operation.failures;
+    for (int i = 0; i < comm_.size(); ++i) set.members.push_back({i, "node" + std::to_string(i), false});
+    return set;
+  }
+
+  double encode(const Operation& operation) {
+    const RedundancySet set = set_for(operation);
+    DatasetDescriptor dataset;
+    dataset.id = 1;
+    dataset.name = "bench";
+    dataset.ranks = comm_.size();
+    member_ = {};
+    member_.index = comm_.rank();
+    member_.files.emplace_back();
+    member_.files[0].file = kSource;
+    member_.files[0].size = size_;
+    std::filesystem::remove(path_ / set.file_name(comm_.rank()));
+    comm_.barrier();
+    const double start = now();
+    require(redundancy::encode(comm_, real_file_system(), *directory_, dataset, set, member_, options_));
+    comm_.barrier();
+    const double taken = now() - start;
+    keep_ = set.file_name(comm_.rank());
+    if (operation.scheme == Scheme::kPartner) std::filesystem::remove(path_ / keep_);
+    return taken;
+  }
+
+  // Of what the encode before it left.
+  double rebuild(const Operation& operation) {
+    const RedundancySet set = set_for(operation);
+    std::vector<int> hosts;
+    for (int i = 0; i < comm_.size(); ++i) hosts.push_back(i);
+    std::vector<HostedMember> mine(1);
+    mine[0].index = comm_.rank();
+    mine[0].directory = directory_.get();
+    mine[0].present = std::ranges::find(operation.lost, comm_.rank()) == operation.lost.end();
+    if (mine[0].present) {
+      mine[0].content = member_;
+    } else {
+      std::filesystem::remove(path_ / kSource);
+      std::filesystem::remove(path_ / keep_);
+    }
+    comm_.barrier();
+    const double start = now();
+    auto result = redundancy::rebuild(comm_, real_file_system(), set, hosts, mine, false, nullptr,
+                                      nullptr, options_);
+    comm_.barrier();
+    const double taken = now() - start;
+    require(result.ok() ? Status() : result.status());
+    std::filesystem::remove(path_ / keep_);
+    return taken;
+  }
+
+  Communicator& comm_;
+  std::filesystem::path path_;
+  std::unique_ptr<Directory> directory_;
+  EncodeOptions options_;
+  std::size_t size_ = 0;
+  MemberFiles member_;
+  std::string keep_;  // redundancy file of the last encode
+};
+
+int run_bench(std::span<char*> arguments) {
+  const char* local = std::getenv("H5SCR_NODE_LOCAL");
+  std::string directory = local == nullptr ? "/dev/shm" : local;
+  std::vector<std::size_t> sizes;
+  std::size_t piece = 0;
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    const std::string_view word = arguments[i];
+    const bool has_value = i + 1 < arguments.size();
+    if (word == "--directory" && has_value) {
+      directory = arguments[++i];
+    } else if (word == "--piece" && has_value) {
+      piece = text::parse_uint(arguments[++i]).value_or(0);
+    } else {
+      sizes.push_back(text::parse_uint(word).value_or(1));
+    }
+  }
+  if (sizes.empty()) sizes = {1, 64, 512};
+  const auto comm = MpiCommunicator::duplicate_of(MPI_COMM_WORLD);
+  if (comm->size() < 4) {
+    fmt::print(stderr, "redundancy_bench: needs 4 ranks\n");
+    return 2;
+  }
+  Bench bench(*comm, fmt::format("{}/redundancy_bench.{}", directory, comm->rank()), piece);
+  for (const std::size_t size : sizes) bench.run(size);
+  return 0;
+}
+
+}  // namespace
+}  // namespace scr::redundancy
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  const int code = scr::redundancy::run_bench({argv, static_cast<std::size_t>(argc)});
+  MPI_Finalize();
+  return code;
+}

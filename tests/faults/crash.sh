@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# A rank dies, or its file system fails, at the N-th file operation of h5scr (SCR_FAULT): the next run finds the
+# newest complete checkpoint, or a newer one, with every byte.
+#
+#   crash.sh BIN checkpoint|move|rebuild SAMPLES [SEED]
+#
+# SAMPLES numbers N are spread over all operations of the step; SEED (default: random, printed) places them.
+source "$(dirname "$0")/lib.sh"
+what=$1 samples=$2 seed=${3:-$RANDOM}
+RANDOM=$seed
+echo "seed $seed"
+per_node_here=1 # ranks on each of four nodes
+forward="0 1 2 3" backward="3 2 1 0"
+order=$forward
+turn=0
+
+# The step under test, from a state with a complete checkpoint in the cache.
+prepare() {
+  case $what in
+    move) if [[ $order == "$forward" ]]; then order=$backward; else order=$forward; fi ;;
+    rebuild) wipe $((turn % 4)) ;;
+  esac
+  turn=$((turn + 1))
+}
+
+step_under_test() {
+  if [[ $what == checkpoint ]]; then
+    app "$order" 2 2 3000 --record "$record"
+  else
+    app "$order" 0 2 3000 --check-only
+  fi
+}
+
+# Operations of a rank in that step: sets `first` and `count`. For a checkpoint those of SCR_Init, which are
+# the business of the other steps, do not count.
+measure() { # rank
+  prepare
+  SCR_FAULT="action=count-only,rank=$1,log=$SCR_PREFIX/operations" step_under_test
+  expect_status 0
+  count=$(grep -c . "$SCR_PREFIX/operations")
+  first=1
+  if [[ $what == checkpoint ]]; then
+    first=$(grep -nm 1 'mkdir.*dataset\|write.*filemap_' <(tail -n +20 "$SCR_PREFIX/operations") | cut -d: -f 1)
+    first=$((${first:-1} + 19))
+  fi
+  rm -f "$SCR_PREFIX/operations"
+  check $((count > first + 10 ? 0 : 1)) "only $count operations were counted"
+}
+
+begin "a fault at the N-th operation of a $what"
+per_node=$per_node_here ranks=$((4 * per_node_here))
+app "$order" 2 2 3000 --record "$record"
+expect_restart 0
+faults=(kill kill kill eio kill tear enospc kill eio,repeat=all short)
+for ((i = 0; i < samples; i++)); do
+  rank=$((i % ranks))
+  ((i < ranks)) && { measure $rank; counts[rank]=$count firsts[rank]=$first; }
+  first=${firsts[rank]} count=${counts[rank]}
+  # The i-th of equal parts, somewhere inside it.
+  n=$((first + ((i * 1000 + RANDOM % 1000) * (count - first + 1)) / (samples * 1000)))
+  fault=${faults[i % ${#faults[@]}]}
+  prepare
+  newest=$(last_recorded)
+  case_name="$what, rank $rank, n=$n of $count, $fault (seed $seed)"
+  SCR_FAULT="action=$fault,n=$n,rank=$rank" step_under_test
+  expect_harmless
+  hit=$out
+  ((newest < $(last_recorded))) && newest=$(last_recorded)
+  app "$order" 1 2 3000 --record "$record"
+  expect_newest "$newest"
+  [[ ${VERBOSE:-} ]] && printf '%s\n%s\n' "$case_name" "$(head -n 3 <<<"$hit")"
+done
+finish
