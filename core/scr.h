@@ -1,7 +1,7 @@
 /* scr.h: the native API of h5scr, source-compatible with SCR 3.
  *
- * Every function is collective over the ranks of MPI_COMM_WORLD, except SCR_Route_file and
- * SCR_Get_version. All but SCR_Get_version return SCR_SUCCESS or SCR_FAILURE; on failure the reason is on
+ * Every function is collective over the ranks of MPI_COMM_WORLD, except SCR_Route_file,
+ * SCR_Flush_progress and SCR_Get_version. All but SCR_Get_version return SCR_SUCCESS or SCR_FAILURE; on failure the reason is on
  * standard error, on the rank it concerns. See docs/api.md. Link with -lscr. */
 #ifndef SCR_H
 #define SCR_H
@@ -72,6 +72,14 @@ int SCR_Complete_checkpoint(int valid);
 int SCR_Start_output(const char* name, int flags);
 /* `valid`: 1 if this rank wrote all of its files. */
 int SCR_Complete_output(int valid);
+
+/* --- flush (additions of h5scr) ----------------------------------------------------------------------------- */
+
+/* Bytes of this rank's files of a cached dataset that have reached the prefix directory, and in all. Not
+ * collective. */
+int SCR_Flush_progress(const char* name, unsigned long long* done, unsigned long long* total);
+/* Returns when the dataset (all cached ones if name is NULL) is in the prefix directory. */
+int SCR_Flush_wait(const char* name);
 
 /* --- datasets by name ------------------------------------------------------------------------------------- */
 

@@ -19,7 +19,6 @@ std::string top_name(const std::string& directory) { return directory + "/rank2f
 std::string block_name(const std::string& directory, int block) {
   return fmt::format("{}/rank2file.{}.scr", directory, block);
 }
-int block_count(int ranks) { return (ranks + kRanksPerBlock - 1) / kRanksPerBlock; }
 
 Hash file_to_hash(const StoredFile& file) {
   Hash hash;

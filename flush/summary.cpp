@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/checksum.hpp"
 #include "core/base/hash_file.hpp"
 
 namespace scr::flush {
@@ -21,6 +22,9 @@ Hash Summary::to_hash() const {
     list.set_value("COUNT", container_count);
     list.set_value("PARITY", container_parity);
     list.set_value("STREAM", stream_size);
+    for (std::size_t i = 0; i < parity_crcs.size(); ++i) {
+      list.at("CRC").set_value(std::to_string(i), crc32_to_text(parity_crcs[i]));
+    }
   }
   return hash;
 }
@@ -43,6 +47,12 @@ Result<Summary> Summary::from_hash(const Hash& hash) {
     const std::uint64_t size = summary.container_size;
     if (size == 0 || summary.container_count != summary.stream_size / size + (summary.stream_size % size != 0 ? 1 : 0)) {
       return corrupt("summary whose containers do not fit its size");
+    }
+    const Hash* crcs = list->get("CRC");
+    for (std::size_t i = 0; crcs != nullptr && i < crcs->size(); ++i) {
+      SCR_ASSIGN_OR_RETURN(std::string text, crcs->require_value(std::to_string(i)));
+      SCR_ASSIGN_OR_RETURN(std::uint32_t crc, crc32_from_text(text));
+      summary.parity_crcs.push_back(crc);
     }
   }
   return summary;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "core/base/dataset.hpp"
 #include "core/base/filesystem.hpp"
@@ -18,8 +19,9 @@ struct Summary {
   bool containers = false;
   std::uint64_t container_size = 0;    // bytes of each container but the last
   std::uint64_t container_count = 0;
-  std::uint64_t container_parity = 0;  // parity containers
+  std::uint64_t container_parity = 0;  // parity containers for each group
   std::uint64_t stream_size = 0;       // bytes in all containers
+  std::vector<std::uint32_t> parity_crcs;  // of each parity container
 
   Hash to_hash() const;
   static Result<Summary> from_hash(const Hash& hash);

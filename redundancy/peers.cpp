@@ -50,8 +50,7 @@ Status status_from_hash(const Hash& hash) {
 
 Peers::Peers(Communicator& comm, const std::vector<int>& hosts) : comm_(comm), processes_(hosts) {
   std::ranges::sort(processes_);
-  const auto repeated = std::ranges::unique(processes_);
-  processes_.erase(repeated.begin(), repeated.end());
+  processes_.erase(std::unique(processes_.begin(), processes_.end()), processes_.end());
 }
 
 std::vector<Hash> Peers::exchange(const std::function<Hash(std::size_t)>& message) {

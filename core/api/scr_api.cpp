@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <functional>
 
 #include "core/base/log.hpp"
 #include "core/mpi/mpi_communicator.hpp"
@@ -54,6 +55,18 @@ int with_runtime(const char* function, Body body) {
   Runtime* runtime = global().runtime.get();
   if (runtime == nullptr) return refuse(function, "SCR_Init was not called, or did not succeed");
   return guarded(function, [&] { return body(*runtime); });
+}
+
+// Asks a yes-or-no question of all ranks, also if the pointer of this one is bad: nobody waits for it.
+template <typename Question>
+int ask(const char* function, int* flag, Question question) {
+  if (flag != nullptr) *flag = 0;
+  return with_runtime(function, [&](Runtime& r) {
+    scr::Result<bool> answer = std::invoke(question, r);
+    if (flag == nullptr) return refuse(function, "flag is NULL");
+    if (answer.ok()) *flag = *answer ? 1 : 0;
+    return code(answer.status());
+  });
 }
 
 // Ends a run that a halt condition stops (SCR_HALT_EXIT=1). Does not return then.
@@ -208,15 +221,7 @@ int SCR_Finalize(void) {
   });
 }
 
-int SCR_Should_exit(int* flag) {
-  if (flag == nullptr) return refuse("SCR_Should_exit", "flag is NULL");
-  *flag = 0;
-  return with_runtime("SCR_Should_exit", [&](Runtime& r) {
-    auto answer = r.should_exit();
-    if (answer.ok()) *flag = *answer ? 1 : 0;
-    return code(answer.status());
-  });
-}
+int SCR_Should_exit(int* flag) { return ask("SCR_Should_exit", flag, &Runtime::should_exit); }
 
 int SCR_Route_file(const char* name, char* file) {
   if (name == nullptr || file == nullptr) {
@@ -236,15 +241,14 @@ int SCR_Route_file(const char* name, char* file) {
 }
 
 int SCR_Have_restart(int* flag, char* name) {
-  if (flag == nullptr) return refuse("SCR_Have_restart", "flag is NULL");
-  *flag = 0;
-  return with_runtime("SCR_Have_restart", [&](Runtime& r) {
-    auto restart = r.have_restart();
-    if (!restart.ok()) return SCR_FAILURE;
-    *flag = restart->has_value() ? 1 : 0;
-    if (*flag == 1 && name != nullptr) copy_text(name, **restart);
-    return SCR_SUCCESS;
-  });
+  std::optional<std::string> found;
+  const auto question = [&](Runtime& r) -> scr::Result<bool> {
+    SCR_ASSIGN_OR_RETURN(found, r.have_restart());
+    return found.has_value();
+  };
+  const int result = ask("SCR_Have_restart", flag, question);
+  if (result == SCR_SUCCESS && found && name != nullptr) copy_text(name, *found);
+  return result;
 }
 
 int SCR_Start_restart(char* name) {
@@ -260,15 +264,7 @@ int SCR_Complete_restart(int valid) {
                       [&](Runtime& r) { return code(r.complete_restart(valid != 0)); });
 }
 
-int SCR_Need_checkpoint(int* flag) {
-  if (flag == nullptr) return refuse("SCR_Need_checkpoint", "flag is NULL");
-  *flag = 0;
-  return with_runtime("SCR_Need_checkpoint", [&](Runtime& r) {
-    auto needed = r.need_checkpoint();
-    if (needed.ok()) *flag = *needed ? 1 : 0;
-    return code(needed.status());
-  });
-}
+int SCR_Need_checkpoint(int* flag) { return ask("SCR_Need_checkpoint", flag, &Runtime::need_checkpoint); }
 
 int SCR_Start_checkpoint(void) {
   return start_output("SCR_Start_checkpoint", std::nullopt, SCR_FLAG_CHECKPOINT, {});
@@ -286,6 +282,21 @@ int SCR_Start_output(const char* name, int flags) {
 }
 
 int SCR_Complete_output(int valid) { return complete_output("SCR_Complete_output", valid); }
+
+int SCR_Flush_progress(const char* name, unsigned long long* done, unsigned long long* total) {
+  if (name == nullptr || done == nullptr || total == nullptr) return refuse("SCR_Flush_progress", "an argument is NULL");
+  return with_runtime("SCR_Flush_progress", [&](Runtime& r) {
+    auto progress = r.flush_progress(name);
+    if (!progress.ok()) return refuse("SCR_Flush_progress", progress.status().message());
+    *done = progress->first;
+    *total = progress->second;
+    return SCR_SUCCESS;
+  });
+}
+
+int SCR_Flush_wait(const char* name) {
+  return with_runtime("SCR_Flush_wait", [&](Runtime& r) { return code(r.flush_wait(name ? name : "")); });
+}
 
 int SCR_Current(const char* name) { return by_name("SCR_Current", name, &Runtime::set_current); }
 int SCR_Drop(const char* name) { return by_name("SCR_Drop", name, &Runtime::drop); }

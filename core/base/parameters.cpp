@@ -259,7 +259,7 @@ void add_log(Table& table) {
   table.push_back({"SCR_LOG_SYSLOG_ENABLE", boolean(), "1", "With SCR_LOG_ENABLE: to syslog."});
   table.push_back(
       {"SCR_LOG_JSON_ENABLE", boolean(), "1",
-       "With SCR_LOG_ENABLE: one JSON object a line to `.scr/log.json` in the prefix."});
+       "With SCR_LOG_ENABLE: one JSON object a line to `.scr/log.jsonl` in the prefix."});
 }
 
 void add_buffers(Table& table) {

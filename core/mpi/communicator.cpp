@@ -37,7 +37,7 @@ std::span<std::byte> writable_bytes(std::uint64_t& value) {
 
 }  // namespace
 
-// --- helpers of the interface -------------------------------------------------------------------
+// --- helpers of the interface --------------------------------------------------------------------
 
 std::int64_t Communicator::all_reduce(std::int64_t value, ReduceOp op) {
   all_reduce(std::span(&value, 1), op);
@@ -69,7 +69,7 @@ std::string Communicator::broadcast_string(std::string text, int root) {
   return text;
 }
 
-// --- hashes between ranks -----------------------------------------------------------------------
+// --- hashes between ranks ------------------------------------------------------------------------
 
 namespace {
 
@@ -183,7 +183,7 @@ Status exchange_hashes(Communicator& comm, const Hash& send, Hash& receive) {
   return status;
 }
 
-// --- groups -------------------------------------------------------------------------------------
+// --- groups --------------------------------------------------------------------------------------
 
 namespace {
 
@@ -214,6 +214,7 @@ std::vector<RankMessage> senders_by_name(const std::vector<RankMessage>& names) 
   std::unordered_map<std::string_view, std::vector<int>> senders;
   for (const RankMessage& message : names) senders[text_of(message.data)].push_back(message.rank);
   std::vector<RankMessage> lists;
+  lists.reserve(senders.size());
   for (const auto& [name, ranks] : senders) {
     lists.push_back({ranks.front(), bytes_of(ranks.data(), ranks.size())});
   }

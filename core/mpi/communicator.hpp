@@ -121,8 +121,7 @@ class Communicator {
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
   virtual std::unique_ptr<Communicator> duplicate() = 0;
 
-  // --- built from the above
-  // ------------------------------------------------------------------------
+  // --- built from the above ----------------------------------------------------------------------
   std::int64_t all_reduce(std::int64_t value, ReduceOp op);
   std::uint64_t all_reduce(std::uint64_t value, ReduceOp op);
   std::uint64_t exclusive_scan_sum(std::uint64_t value);
@@ -131,9 +130,9 @@ class Communicator {
   std::string broadcast_string(std::string text, int root);
 };
 
-// --- hashes between ranks (seed 001 §3.2.7); received hashes are merged into the given one
-// ---------- A hash that does not unpack is kCorrupt; a wire error of that kind is a bug, but never
-// a crash. If the sender's hash cannot be packed, the receiver gets an error too and does not hang.
+// --- hashes between ranks (seed 001 §3.2.7); received hashes are merged into the given one ------
+// A hash that does not unpack is kCorrupt; a wire error of that kind is a bug, but never a crash.
+// If the sender's hash cannot be packed, the receiver gets an error too and does not hang.
 Status send_hash(Communicator& comm, const Hash& hash, int to);
 Status receive_hash(Communicator& comm, Hash& hash, int from);
 Status send_receive_hash(Communicator& comm, const Hash& send, int to, Hash& receive, int from);
@@ -142,8 +141,7 @@ Status broadcast_hash(Communicator& comm, Hash& hash, int root);
 // rank whose `send` is not of that form gets an error and sends nothing; the others do not notice.
 Status exchange_hashes(Communicator& comm, const Hash& send, Hash& receive);
 
-// --- groups
-// -------------------------------------------------------------------------------------------
+// --- groups --------------------------------------------------------------------------------------
 // Splits by a string (host name, power supply): ranks with equal strings come together, ordered by
 // rank. No rank sees all names. A rank whose left neighbour has the same name stays out of the
 // search; the others (one per run of equal names) meet at the rank that a checksum of the name

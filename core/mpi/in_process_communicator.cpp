@@ -12,8 +12,7 @@ namespace scr {
 namespace in_process {
 namespace {
 
-// --- started sends and receives
-// -----------------------------------------------------------------------
+// --- started sends and receives ------------------------------------------------------------------
 
 class SendState final : public Request::State {
  public:
@@ -128,8 +127,7 @@ T load(const std::vector<std::byte>& bytes, std::size_t index) {
   return value;
 }
 
-// --- the communicator
-// -----------------------------------------------------------------------------------
+// --- the communicator ----------------------------------------------------------------------------
 
 class InProcessCommunicator final : public Communicator {
  public:
@@ -210,7 +208,7 @@ std::shared_ptr<Round> InProcessCommunicator::join_round(const Call& call) {
     group_->round->present.resize(group_->size());
     group_->round->contributions.resize(group_->size());
   }
-  const auto round = group_->round;
+  auto round = group_->round;
   if (round->call != call) {
     const std::string mistake = "rank " + text(group_->world_rank(rank_)) + " calls " + text(call) +
                                 " where rank " + text(round->first_rank) + " calls " +
@@ -224,7 +222,7 @@ std::shared_ptr<Round> InProcessCommunicator::join_round(const Call& call) {
 std::shared_ptr<Round> InProcessCommunicator::meet(const Call& call, Contribution contribution,
                                                    const Finish& finish) {
   Lock lock = group_->world->lock();
-  const auto round = join_round(call);
+  auto round = join_round(call);
   round->present[static_cast<std::size_t>(rank_)] = true;
   round->contributions[static_cast<std::size_t>(rank_)] = std::move(contribution);
   if (++round->arrived == group_->size()) {
@@ -325,11 +323,13 @@ std::unique_ptr<Communicator> InProcessCommunicator::split(int color, int key) {
 void InProcessWorld::run(int ranks, const std::function<void(Communicator&)>& body,
                          std::chrono::milliseconds timeout) {
   const auto world = std::make_shared<in_process::World>(ranks, timeout);
-  std::vector<int> all(static_cast<std::size_t>(ranks));
+  const auto all_ranks = static_cast<std::size_t>(ranks);
+  std::vector<int> all(all_ranks);
   std::iota(all.begin(), all.end(), 0);
   const auto group = std::make_shared<in_process::Group>(world, std::move(all));
   {
     std::vector<std::jthread> threads;
+    threads.reserve(all_ranks);
     for (int rank = 0; rank < ranks; ++rank) {
       threads.emplace_back([&, rank] {
         std::exception_ptr error;
@@ -339,7 +339,7 @@ void InProcessWorld::run(int ranks, const std::function<void(Communicator&)>& bo
         } catch (...) {
           error = std::current_exception();
         }
-        world->finish(rank, std::move(error));
+        world->finish(rank, error);
       });
     }
   }

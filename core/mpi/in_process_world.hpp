@@ -44,7 +44,7 @@ class World {
   void throw_if_failed() const;
 
   // A rank's body has returned (no error) or thrown.
-  void finish(int rank, std::exception_ptr error);
+  void finish(int rank, const std::exception_ptr& error);
   // After all have finished: throws what `run` is to throw.
   void rethrow() const;
 
@@ -127,7 +127,7 @@ inline std::string World::deadlock_text() const {
   return result;
 }
 
-inline void World::finish(int rank, std::exception_ptr error) {
+inline void World::finish(int rank, const std::exception_ptr& error) {
   const Lock guard = lock();
   at(rank).finished = true;
   --running_;

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace scr {
+namespace scr::in_process {
 
 struct Message {
   std::vector<std::byte> data;
@@ -77,4 +77,4 @@ class Mailbox {
   std::map<std::pair<int, int>, Channel> channels_;
 };
 
-}  // namespace scr
+}  // namespace scr::in_process

@@ -95,7 +95,7 @@ class PendingPieces final : public Request::State {
 
 }  // namespace
 
-// --- life ---------------------------------------------------------------------------------------
+// --- life ----------------------------------------------------------------------------------------
 
 std::unique_ptr<MpiCommunicator> MpiCommunicator::duplicate_of(MPI_Comm comm) {
   MPI_Group group = MPI_GROUP_NULL;
@@ -134,7 +134,7 @@ std::size_t MpiCommunicator::set_piece_limit(std::size_t bytes) {
   return std::exchange(piece_limit, std::clamp<std::size_t>(bytes, 1, 1U << 30U));
 }
 
-// --- point to point -----------------------------------------------------------------------------
+// --- point to point ------------------------------------------------------------------------------
 
 void MpiCommunicator::send(std::span<const std::byte> data, int to, int tag) {
   for_each_piece(data, [&](auto piece) {
@@ -173,7 +173,7 @@ Request MpiCommunicator::start_receive(std::span<std::byte> buffer, int from, in
   return Request(std::move(pending));
 }
 
-// --- collective ---------------------------------------------------------------------------------
+// --- collective ----------------------------------------------------------------------------------
 
 void MpiCommunicator::barrier() { PMPI_Barrier(comm_); }
 
@@ -250,7 +250,7 @@ std::vector<std::byte> MpiCommunicator::all_gather(std::span<const std::byte> bl
   });
 }
 
-// --- sparse exchange ----------------------------------------------------------------------------
+// --- sparse exchange -----------------------------------------------------------------------------
 //
 // The NBX consensus (Hoefler, Siebert, Lumsdaine 2010): every rank starts synchronous sends, which
 // complete only when matched, and receives whatever comes. Once its own sends are complete it

@@ -9,6 +9,10 @@
 namespace scr {
 namespace {
 
+using in_process::Mailbox;
+using in_process::Message;
+using in_process::PostedReceive;
+
 void require_rank_zero(int rank) {
   if (rank != 0) {
     throw std::logic_error("rank " + std::to_string(rank) +

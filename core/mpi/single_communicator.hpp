@@ -9,7 +9,9 @@
 
 namespace scr {
 
+namespace in_process {
 class Mailbox;
+}
 
 class SingleCommunicator final : public Communicator {
  public:
@@ -38,7 +40,7 @@ class SingleCommunicator final : public Communicator {
 
  private:
   // Shared with started receives, which may outlive the communicator.
-  std::shared_ptr<Mailbox> mailbox_;
+  std::shared_ptr<in_process::Mailbox> mailbox_;
 };
 
 }  // namespace scr

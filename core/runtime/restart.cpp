@@ -24,6 +24,7 @@ struct Restoration {
   DatasetDescriptor dataset;
   std::optional<StoredDescriptor> descriptor;  // of this rank
   std::optional<std::string> directory;        // of this rank's files
+  std::unique_ptr<Directory> opened = nullptr; // the same, once it is certain to stay
 };
 
 // The largest id below `bound` that any process knows, 0 if there is none.
@@ -282,24 +283,30 @@ bool entry_is_complete(const FilemapEntry* entry) {
   return entry != nullptr && entry->expected_files == static_cast<int>(entry->files.size());
 }
 
+// The dataset directory may have gone together with the last file that moved away from it.
+Status open_directory(Restoration& r) {
+  SCR_RETURN_IF_ERROR(prepare_directory(r, *r.descriptor));
+  SCR_ASSIGN_OR_RETURN(r.opened, r.context.fs().open_directory(*r.directory));
+  return {};
+}
+
+// Every member must come to redundancy::rebuild, so nothing here may fail before it.
 Status rebuild_set(Restoration& r, const redundancy::RedundancySet& set, bool verify, bool& rebuilt) {
-  FileSystem& fs = r.context.fs();
   const FilemapEntry* entry = r.cache.filemap().get(r.context.rank(), r.id);
-  SCR_ASSIGN_OR_RETURN(auto directory, fs.open_directory(*r.directory));
   redundancy::HostedMember member;
   member.index = set.index_of(r.context.rank());
-  member.directory = directory.get();
+  member.directory = r.opened.get();
   if (entry_is_complete(entry)) {
     member.content = member_files(*entry, *r.descriptor, set, r.context.rank());
-    member.present = member_is_present(r, member.content, set, *directory);
+    member.present = member_is_present(r, member.content, set, *r.opened);
   }
   member.content.index = member.index;
   std::vector<int> hosts;
   for (const auto& m : set.members) hosts.push_back(m.rank);
   std::vector<redundancy::HostedMember> mine{std::move(member)};
   RegisterContext context{&r};
-  auto result = redundancy::rebuild(r.context.world(), fs, set, hosts, mine, verify, register_rebuilt,
-                                    &context);
+  auto result = redundancy::rebuild(r.context.world(), r.context.fs(), set, hosts, mine, verify,
+                                    register_rebuilt, &context);
   if (!result.ok()) return result.status();
   if (mine.front().rebuilt) {
     rebuilt = true;
@@ -347,6 +354,7 @@ Status restore(Restoration& r, bool verify, CachedDataset& result) {
   SCR_RETURN_IF_ERROR(distribute(r));
   SCR_RETURN_IF_ERROR(agree(r.context.world(), share_sets(r), "finding redundancy sets"));
   SCR_RETURN_IF_ERROR(report_unknown_ranks(r));
+  SCR_RETURN_IF_ERROR(agree(r.context.world(), open_directory(r), "opening the dataset directory"));
   SCR_RETURN_IF_ERROR(rebuild_all(r, verify, result.rebuilt_ranks));
   result.usable = true;
   result.verified = verify;

@@ -19,8 +19,12 @@ Result<std::unique_ptr<Runtime>> Runtime::start(FileSystem& fs, std::unique_ptr<
   std::unique_ptr<Runtime> runtime(new Runtime);
   SCR_ASSIGN_OR_RETURN(runtime->context_, Context::create(fs, std::move(world), host, calls, mode));
   runtime->cache_ = std::make_unique<Cache>(*runtime->context_);
+  runtime->flusher_ = std::make_unique<Flusher>(*runtime->context_, *runtime->cache_);
+  SCR_RETURN_IF_ERROR(runtime->open_prefix());
   SCR_RETURN_IF_ERROR(runtime->open_job());
   SCR_RETURN_IF_ERROR(runtime->restore());
+  SCR_RETURN_IF_ERROR(runtime->clean_prefix());
+  if (runtime->restart_candidate() == nullptr) SCR_RETURN_IF_ERROR(runtime->fetch_newest());
   const config::Config& config = runtime->context_->config();
   runtime->timer_ = CheckpointTimer({config.get_uint("SCR_CHECKPOINT_INTERVAL"),
                                      config.get_double("SCR_CHECKPOINT_SECONDS"),
@@ -84,8 +88,10 @@ Status Runtime::finalize() {
   if (in_dataset()) {
     Status status = failed_precondition("SCR_Finalize while a dataset is being written: it is dropped");
     if (context_->rank() == 0) log::warning("{}", status.message());
+    context_->world().barrier();  // others may still be writing in the directory that goes now
     (void)abandon(status);
   }
+  Status flushed = final_flush();
   Status status;
   if (context_->rank() == 0) {
     log_.end(compute_event_);
@@ -93,9 +99,10 @@ Status Runtime::finalize() {
       if (conditions.exit_reason.empty()) conditions.exit_reason = std::string(kFinalizeCalled);
     });
     status = halt.status();
-    log_.end(run_event_, {.ok = status.ok()});
+    log_.end(run_event_, {.ok = status.ok() && flushed.ok()});
   }
-  return agree(context_->world(), status, "writing the halt file");
+  status = agree(context_->world(), status, "writing the halt file");
+  return flushed.ok() ? status : flushed;
 }
 
 std::optional<std::string> Runtime::halt_reason(bool count) {
@@ -117,11 +124,15 @@ std::optional<std::string> Runtime::halt_reason(bool count) {
 }
 
 Result<bool> Runtime::need_checkpoint() {
+  poll_flushes();
   if (halt_reason(false)) return true;
   const bool due = context_->rank() == 0 && timer_.due(now());
   return context_->world().any_true(due);
 }
 
-Result<bool> Runtime::should_exit() { return halt_reason(false).has_value(); }
+Result<bool> Runtime::should_exit() {
+  poll_flushes();
+  return halt_reason(false).has_value();
+}
 
 }  // namespace scr

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,7 +20,9 @@
 #include "core/runtime/checkpoint_timer.hpp"
 #include "core/runtime/context.hpp"
 #include "core/runtime/event_log.hpp"
+#include "core/runtime/flusher.hpp"
 #include "core/runtime/restart.hpp"
+#include "flush/index.hpp"
 
 namespace scr {
 
@@ -50,6 +53,12 @@ class Runtime {
   Result<std::optional<std::string>> have_restart();
   Result<std::string> start_restart();
   Status complete_restart(bool valid);
+
+  // --- flush and fetch (runtime_flush.cpp) ---------------------------------------------------------------
+  // Bytes of this rank that are in the prefix directory, and in all; not collective.
+  Result<std::pair<std::uint64_t, std::uint64_t>> flush_progress(const std::string& name) const;
+  // Waits until a dataset, or with an empty name every dataset, has reached the prefix directory.
+  Status flush_wait(const std::string& name);
 
   // --- questions ----------------------------------------------------------------------------------------
   Result<bool> need_checkpoint();
@@ -83,8 +92,24 @@ class Runtime {
   // Collective: asks the halt file on rank 0.
   std::optional<std::string> halt_reason(bool count_checkpoint);
 
+  // Takes the prefix directory for this job, ends flushes that a killed run left.
+  Status open_prefix();
+  Status clean_prefix();
+  bool in_prefix(const DatasetDescriptor& dataset);
+  Status flush_dataset(const DatasetDescriptor& dataset, bool background);
+  Status flush_if_due();
+  void settle(const std::vector<FlushOutcome>& outcomes);
+  void poll_flushes() { settle(flusher_->poll()); }
+  void set_flush_state(const DatasetDescriptor& dataset, bool flushing, bool in_prefix);
+  Status final_flush();
+  Status fetch_newest();
+  Status fetch(const DatasetDescriptor& dataset, const std::string& directory_name);
+  Status fetch_to_cache(const std::string& directory_name, const flush::RankFiles& files);
+  Status check_fetched(const flush::RankFiles& files);
+  void mark_fetched(const std::string& directory_name, bool ok);
+
   DatasetDescriptor describe(const std::string& name, int flags);
-  Status begin_writing();
+  Status begin_writing(bool fetching = false);
   // Collective: room for one more dataset like the last on every node?
   bool has_room(const Store& store);
   Result<std::string> route_for_writing(const std::string& absolute);
@@ -103,11 +128,17 @@ class Runtime {
   Status remember(const CachedDataset& dataset);
   Status forget(int dataset);
   CachedDataset* find_cached(const std::string& name);
+  CachedDataset* find_cached_id(int id);
   CachedDataset* restart_candidate();
+  Result<int> change_index(const std::string& name,
+                           const std::function<void(flush::Index&, const std::string& directory)>& change);
+  Status unknown_dataset(const std::string& name);
 
   std::unique_ptr<Context> context_;
   std::unique_ptr<Cache> cache_;
+  std::unique_ptr<Flusher> flusher_;
   std::optional<JobOwner> owner_;
+  std::unique_ptr<File> prefix_lock_;  // on rank 0
   EventLog log_;
   EventToken run_event_;
   EventToken compute_event_;

@@ -6,6 +6,8 @@
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
 #include "core/runtime/runtime.hpp"
+#include "flush/flush.hpp"
+#include "flush/index.hpp"
 
 namespace scr {
 
@@ -139,25 +141,60 @@ CachedDataset* Runtime::find_cached(const std::string& name) {
   return found == cached_.rend() ? nullptr : &*found;
 }
 
+CachedDataset* Runtime::find_cached_id(int id) {
+  auto found = std::find_if(cached_.begin(), cached_.end(),
+                            [&](const CachedDataset& cached) { return cached.dataset.id == id; });
+  return found == cached_.end() ? nullptr : &*found;
+}
+
+// Rank 0 changes the index; every rank gets the id of the named dataset, 0 if the index does not have it.
+Result<int> Runtime::change_index(const std::string& name,
+                                  const std::function<void(flush::Index&, const std::string& directory)>& change) {
+  std::int64_t id = 0;
+  Status status;
+  if (context_->rank() == 0) {
+    status = flush::update_index(context_->fs(), context_->job().prefix, [&](flush::Index& index) -> Status {
+      const flush::IndexEntry* entry = index.find_name(name);
+      if (entry == nullptr) return {};
+      id = entry->id();
+      change(index, std::string(entry->directory));
+      return {};
+    });
+  }
+  SCR_RETURN_IF_ERROR(agree(context_->world(), status, "changing the index"));
+  return static_cast<int>(context_->world().all_reduce(id, ReduceOp::kMax));
+}
+
+Status Runtime::unknown_dataset(const std::string& name) {
+  Status status = not_found(fmt::format("there is no dataset '{}', neither in the cache nor in the index", name));
+  if (context_->rank() == 0) log::error("{}", status.message());
+  return status;
+}
+
+// Datasets written from here on are newer than all that exist: ids never go back.
 Status Runtime::set_current(const std::string& name) {
   if (in_dataset()) return wrong_moment("SCR_Current while a dataset is being written");
+  const bool drop_newer = context_->config().get_bool("SCR_DROP_AFTER_CURRENT");
+  SCR_ASSIGN_OR_RETURN(int id, change_index(name, [&](flush::Index& index, const std::string& directory) {
+    index.set_current(directory);
+    const int current = index.find_directory(directory)->id();
+    std::vector<std::string> newer;
+    for (const auto& entry : index.entries()) {
+      if (entry.id() > current) newer.push_back(entry.directory);
+    }
+    if (drop_newer) std::for_each(newer.begin(), newer.end(), [&](const auto& d) { index.remove(d); });
+  }));
   const CachedDataset* cached = find_cached(name);
-  if (cached == nullptr) {
-    Status status = not_found(fmt::format("SCR_Current: there is no dataset '{}'", name));
-    if (context_->rank() == 0) log::error("{}", status.message());
-    return status;
-  }
-  // Ids never go back: datasets written from here on are newer than all that exist.
-  last_checkpoint_ = std::max(last_checkpoint_, cached->dataset.checkpoint);
-  if (context_->config().get_bool("SCR_DROP_AFTER_CURRENT")) {
-    const int current = cached->dataset.id;
+  if (cached == nullptr && id == 0) return unknown_dataset(name);
+  if (drop_newer) {
+    const int current = cached ? cached->dataset.id : id;
     std::vector<int> newer;
     for (const CachedDataset& other : cached_) {
       if (other.dataset.id > current) newer.push_back(other.dataset.id);
     }
     Status status;
-    for (int id : newer) {
-      Status one = forget(id);
+    for (int newer_id : newer) {
+      Status one = forget(newer_id);
       if (status.ok()) status = one;
     }
     return agree(context_->world(), status, "dropping newer datasets");
@@ -165,18 +202,35 @@ Status Runtime::set_current(const std::string& name) {
   return {};
 }
 
-Status Runtime::drop(const std::string& name) { return remove(name); }
+// Out of the cache and the index; flushed files stay where they are.
+Status Runtime::drop(const std::string& name) {
+  if (in_dataset()) return wrong_moment("SCR_Drop while a dataset is being written");
+  settle(flusher_->wait());
+  SCR_ASSIGN_OR_RETURN(int id, change_index(name, [](flush::Index& index, const std::string& directory) {
+    index.remove(directory);
+    if (index.current() == directory) index.set_current("");
+  }));
+  const CachedDataset* cached = find_cached(name);
+  if (cached == nullptr && id == 0) return unknown_dataset(name);
+  if (cached == nullptr) return {};
+  return agree(context_->world(), forget(cached->dataset.id), "dropping a dataset");
+}
 
 Status Runtime::remove(const std::string& name) {
   if (in_dataset()) return wrong_moment("SCR_Delete while a dataset is being written");
+  settle(flusher_->wait());
+  std::string directory_name;
+  SCR_ASSIGN_OR_RETURN(int id, change_index(name, [&](flush::Index&, const std::string& directory) {
+    directory_name = directory;
+  }));
   const CachedDataset* cached = find_cached(name);
+  if (cached == nullptr && id == 0) return unknown_dataset(name);
   Status status;
-  if (cached == nullptr) {
-    status = not_found(fmt::format("there is no dataset '{}'", name));
-    if (context_->rank() == 0) log::error("{}", status.message());
-    return status;
+  if (cached != nullptr) status = forget(cached->dataset.id);
+  if (status.ok() && context_->rank() == 0 && id != 0) {
+    status = flush::delete_dataset(context_->fs(), context_->job().prefix, directory_name);
   }
-  return agree(context_->world(), forget(cached->dataset.id), "deleting a dataset");
+  return agree(context_->world(), status, "deleting a dataset");
 }
 
 }  // namespace scr

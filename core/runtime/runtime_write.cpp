@@ -23,6 +23,13 @@ Status wrong_moment(std::string message) {
   return failed_precondition(std::move(message));
 }
 
+// Whether the program's buffer can hold the path.
+Status check_length(const std::string& path) {
+  if (path.size() < SCR_MAX_FILENAME) return {};
+  return invalid_argument(
+      fmt::format("the path '{}' is longer than SCR_MAX_FILENAME ({})", path, SCR_MAX_FILENAME));
+}
+
 }  // namespace
 
 // --- start ----------------------------------------------------------------------------------------------
@@ -36,9 +43,9 @@ Status Runtime::start_dataset(const std::optional<std::string>& name, int flags,
   }
   Context& c = *context_;
   SCR_RETURN_IF_ERROR(agree(c.world(), arguments, "starting a dataset"));
-  const double start = now();
   if (c.rank() == 0) log_.end(compute_event_);
-  timer_.start_checkpoint(start);
+  timer_.start_checkpoint(now());
+  poll_flushes();
 
   Hash message;
   if (c.rank() == 0) message = describe(name.value_or(""), flags).to_hash();
@@ -90,11 +97,11 @@ bool Runtime::has_room(const Store& store) {
 }
 
 // Decides between cache and prefix directory, and makes the dataset directory.
-Status Runtime::begin_writing() {
+Status Runtime::begin_writing(bool fetching) {
   Context& c = *context_;
   const ActiveRedundancy& redundancy = *writing_->redundancy;
   const Store& store = *redundancy.store;
-  writing_->bypass = redundancy.descriptor.bypass;
+  writing_->bypass = redundancy.descriptor.bypass && !fetching;
   if (!writing_->bypass && !has_room(store) && c.config().get_bool("SCR_CACHE_DELETE_FIRST")) {
     SCR_RETURN_IF_ERROR(agree(c.world(), evict(store.descriptor.directory, 0), "making room in the cache"));
   }
@@ -136,9 +143,8 @@ Result<std::string> Runtime::route_file(std::string_view name) {
   Result<std::string> path = !absolute.ok()  ? absolute.status()
                              : in_dataset() ? route_for_writing(*absolute)
                                             : route_for_reading(*absolute);
-  if (path.ok() && path->size() >= SCR_MAX_FILENAME) {
-    path = invalid_argument(fmt::format("the path '{}' is longer than SCR_MAX_FILENAME ({})", *path,
-                                        SCR_MAX_FILENAME));
+  if (path.ok()) {
+    if (Status status = check_length(*path); !status.ok()) path = status;
   }
   if (!path.ok()) log::error("{}", path.status().message());
   return path;
@@ -168,9 +174,11 @@ Result<std::string> Runtime::route_for_writing(const std::string& absolute) {
   meta.path = absolute.substr(0, absolute.rfind('/'));
   meta.name = absolute.substr(absolute.rfind('/') + 1);
   const int id = writing_->dataset.id;
+  const std::string path = writing_->bypass ? absolute : writing_->directory->path() + "/" + relative;
+  SCR_RETURN_IF_ERROR(check_length(path));
   if (writing_->bypass) {
     SCR_RETURN_IF_ERROR(fs.make_directories(meta.path));
-    return absolute;
+    return path;
   }
   const FilemapEntry* entry = cache_->filemap().get(context_->rank(), id);
   if (std::none_of(entry->files.begin(), entry->files.end(),
@@ -181,7 +189,7 @@ Result<std::string> Runtime::route_for_writing(const std::string& absolute) {
   if (!parent.empty()) {
     SCR_RETURN_IF_ERROR(fs.make_directories(At(*writing_->directory, parent), 0700));
   }
-  return writing_->directory->path() + "/" + relative;
+  return path;
 }
 
 // --- complete -----------------------------------------------------------------------------------------------
@@ -201,6 +209,9 @@ Status Runtime::complete_dataset(bool valid) {
   if (!status.ok()) return abandon(status);
   const bool checkpoint = writing_->dataset.is_checkpoint();
   end_writing(status);
+  poll_flushes();
+  status = flush_if_due();
+  if (!status.ok() && c.rank() == 0) log::warning("{}", status.message());
   if (auto reason = halt_reason(checkpoint); reason && c.config().get_bool("SCR_HALT_EXIT")) {
     must_exit_ = true;
   }
@@ -282,9 +293,12 @@ Status Runtime::seal() {
   std::uint64_t bytes = 0;
   for (const FileMeta& meta : cache_->filemap().get(c.rank(), writing_->dataset.id)->files) bytes += meta.size;
   last_node_bytes_ = c.node().all_reduce(bytes, ReduceOp::kSum);
-  cached_.push_back({writing_->dataset, true, true, 0});
+  const CachedDataset sealed{writing_->dataset, true, true, 0};
+  cached_.insert(std::upper_bound(cached_.begin(), cached_.end(), sealed,
+                                  [](const CachedDataset& a, const CachedDataset& b) { return a.dataset.id < b.dataset.id; }),
+                 sealed);
   // The dataset is safe: from here on a failure is a warning.
-  status = remember(cached_.back());
+  status = remember(sealed);
   if (!status.ok()) log::warning("{}", status.message());
   const Store& store = *writing_->redundancy->store;
   status = evict(store.descriptor.directory, std::max<std::uint64_t>(store.descriptor.count, 1));
@@ -337,6 +351,8 @@ Status Runtime::evict(const std::string& store, std::uint64_t keep) {
     auto cached = std::find_if(cached_.begin(), cached_.end(),
                                [&](const CachedDataset& d) { return d.dataset.id == here[i]; });
     const FlushState* state = flush_file_.get(here[i]);
+    if (flusher_->is_flushing(here[i])) settle(flusher_->wait());
+    state = flush_file_.get(here[i]);
     if (cached->dataset.output && cached->usable && !(state && state->in_prefix)) continue;
     if (!cached->usable && context_->rank() == 0) {
       log::warning("deleting dataset {} ('{}'), which could not be rebuilt: a newer one is complete",

@@ -3,6 +3,8 @@
 //   cluster with 4 --light --size 4g -- cluster run --per-node 1 redundancy_bench [MiB...]
 //   mpirun --oversubscribe -n 4 redundancy_bench --directory /dev/shm/some-directory [MiB...]
 //
+// For tuning: --piece BYTES, --only PART-OF-AN-OPERATION'S-NAME.
+//
 // Every rank plays a node of its own. In each repetition cp and all operations take turns; a ratio is the
 // median over the repetitions of (time of the operation / time of the cp before it). Checksums of all data are
 // computed (encode) or verified (rebuild). `aim` is what the project wants to reach.
@@ -70,8 +72,8 @@ const std::vector<Operation> kOperations = {
 
 class Bench {
  public:
-  Bench(Communicator& comm, std::filesystem::path directory, std::size_t piece)
-      : comm_(comm), path_(std::move(directory)), options_{piece} {
+  Bench(Communicator& comm, std::filesystem::path directory, std::size_t piece, std::string only)
+      : comm_(comm), path_(std::move(directory)), options_{piece}, only_(std::move(only)) {
     std::filesystem::create_directories(path_);
     directory_ = real_file_system().open_directory(path_.string()).value();
   }
@@ -87,7 +89,9 @@ class Bench {
     std::map<std::string, std::vector<double>> seconds;
     for (int repetition = 0; repetition < repetitions; ++repetition) {
       for (const Operation& operation : kOperations) {
+        if (operation.name.find(only_) == std::string::npos) continue;
         const double copied = copy();
+        if (!only_.empty() && !operation.lost.empty()) encode(operation);
         const double taken = operation.lost.empty() ? encode(operation) : rebuild(operation);
         ratios[operation.name].push_back(taken / copied);
         seconds[operation.name].push_back(taken);
@@ -98,6 +102,7 @@ class Bench {
     const double copied = median(seconds["cp"]);
     fmt::print("{:<24} {:>5} MiB {:>9.1f} ms\n", "cp", mebibytes, copied * 1e3);
     for (const Operation& operation : kOperations) {
+      if (ratios[operation.name].empty()) continue;
       const double ratio = median(ratios[operation.name]);
       fmt::print("{:<24} {:>5} MiB {:>9.1f} ms  ratio {:>5.2f}  aim {:.1f}{}\n", operation.name,
                  mebibytes, median(seconds[operation.name]) * 1e3, ratio, operation.aim,
@@ -201,6 +206,7 @@ class Bench {
   std::filesystem::path path_;
   std::unique_ptr<Directory> directory_;
   EncodeOptions options_;
+  std::string only_;  // part of the name of the operations to run
   std::size_t size_ = 0;
   MemberFiles member_;
   std::string keep_;  // redundancy file of the last encode
@@ -211,6 +217,7 @@ int run_bench(std::span<char*> arguments) {
   std::string directory = local == nullptr ? "/dev/shm" : local;
   std::vector<std::size_t> sizes;
   std::size_t piece = 0;
+  std::string only;
   for (std::size_t i = 1; i < arguments.size(); ++i) {
     const std::string_view word = arguments[i];
     const bool has_value = i + 1 < arguments.size();
@@ -218,6 +225,8 @@ int run_bench(std::span<char*> arguments) {
       directory = arguments[++i];
     } else if (word == "--piece" && has_value) {
       piece = text::parse_uint(arguments[++i]).value_or(0);
+    } else if (word == "--only" && has_value) {
+      only = arguments[++i];
     } else {
       sizes.push_back(text::parse_uint(word).value_or(1));
     }
@@ -228,7 +237,7 @@ int run_bench(std::span<char*> arguments) {
     fmt::print(stderr, "redundancy_bench: needs 4 ranks\n");
     return 2;
   }
-  Bench bench(*comm, fmt::format("{}/redundancy_bench.{}", directory, comm->rank()), piece);
+  Bench bench(*comm, fmt::format("{}/redundancy_bench.{}", directory, comm->rank()), piece, only);
   for (const std::size_t size : sizes) bench.run(size);
   return 0;
 }

@@ -57,8 +57,7 @@ void run_check(MpiCommunicator& comm, const char* name, auto check) {
   if (comm.rank() == 0) std::printf("ok %-50s %7.3f s\n", name, PMPI_Wtime() - start);
 }
 
-// --- pieces
-// ---------------------------------------------------------------------------------------
+// --- pieces --------------------------------------------------------------------------------------
 
 class PieceLimit {
  public:
@@ -98,8 +97,7 @@ void long_messages_go_in_pieces(Communicator& comm) {
   checks::consecutive_exchanges_do_not_mix(comm);
 }
 
-// --- costs
-// ----------------------------------------------------------------------------------------
+// --- costs ---------------------------------------------------------------------------------------
 
 void an_exchange_costs_one_message_per_partner(Communicator& comm) {
   std::set<int> partners = {checks::left_of(comm), checks::right_of(comm)};
@@ -120,8 +118,7 @@ void grouping_equal_names_costs_few_messages(Communicator& comm) {
   CHECK_THAT(MpiCommunicator::messages_sent() - before <= 3);
 }
 
-// --- life
-// -----------------------------------------------------------------------------------------
+// --- life ----------------------------------------------------------------------------------------
 
 int attribute_copies = 0;
 int copy_attribute(MPI_Comm, int, void*, void*, void*, int* flag) {
@@ -151,8 +148,7 @@ void a_duplicate_leaves_the_application_alone(Communicator& comm) {
   PMPI_Comm_free(&theirs);
 }
 
-// --- nodes
-// ----------------------------------------------------------------------------------------
+// --- nodes ---------------------------------------------------------------------------------------
 
 std::string host_name() {
   char name[256] = "";

@@ -68,11 +68,14 @@ app() { # nodes argument...
 
 ok() { passed=$((passed + 1)); }
 
+# Shows the output of a run once, however many expectations it fails.
 not_ok() { # text
   failed=$((failed + 1))
   echo "FAIL: $case_name: $1"
+  [[ $out == "${shown:-}" ]] && return
+  shown=$out
   echo "  status $status, output:"
-  sed 's/^/  | /' <<<"$out" | grep -v '^  | *$' | head -60
+  grep -vE '^ *$|^-*$|^\*\*\*' <<<"$out" | head -n 30 | sed 's/^/  | /'
 }
 
 check() { # condition-status text

@@ -59,6 +59,7 @@ compile() {
 }
 
 # Runs one program, with a folder of its own, and prints its line.
+# shellcheck disable=SC2317
 run_one() {
   local name=$1 folder=$work/run/${1/flush2/flush1} start=$SECONDS code=0 skipped word=pass note=""
   local set=(HDF5_DRIVER="$driver" srcdir="$source/test" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
@@ -73,6 +74,7 @@ run_one() {
   printf '%s  %-30s %4d s, %d parts skipped%s\n' "$word" "$name" $((SECONDS - start)) "$skipped" "$note"
 }
 
+# shellcheck disable=SC2317
 run_job() {
   local name
   for name in ${1//,/ }; do run_one "$name"; done

@@ -63,8 +63,7 @@ inline std::uint64_t unsigned_rank(const Communicator& comm) {
 
 constexpr std::size_t kMegabyte = 1024 * 1024 + 17;
 
-// --- point to point
-// -------------------------------------------------------------------------------
+// --- point to point ------------------------------------------------------------------------------
 
 inline void ranks_count_from_zero(Communicator& comm) {
   CHECK_THAT(comm.rank() >= 0 && comm.rank() < comm.size());
@@ -171,8 +170,7 @@ inline void one_rank_receives_from_all_in_any_order(Communicator& comm) {
   send.wait();
 }
 
-// --- collective
-// -----------------------------------------------------------------------------------
+// --- collective ----------------------------------------------------------------------------------
 
 inline void a_barrier_holds_the_fast_ranks(Communicator& comm) {
   // Rank 0 sends only after its pause; who passes the barrier must find the message there.
@@ -267,8 +265,7 @@ inline void gathered_blocks_come_in_rank_order(Communicator& comm) {
   for (const std::size_t length : {0, 1, 333, 20'000}) gather_blocks(comm, length);
 }
 
-// --- sparse exchange
-// ------------------------------------------------------------------------------
+// --- sparse exchange -----------------------------------------------------------------------------
 
 inline void an_exchange_may_be_empty(Communicator& comm) {
   for (int i = 0; i < 5; ++i) CHECK_THAT(comm.sparse_exchange({}).empty());
@@ -360,8 +357,7 @@ inline void consecutive_exchanges_do_not_mix(Communicator& comm) {
   }
 }
 
-// --- split, duplicate
-// -----------------------------------------------------------------------------
+// --- split, duplicate ----------------------------------------------------------------------------
 
 inline void a_split_orders_by_key(Communicator& comm) {
   const int color = comm.rank() % 2;
@@ -402,8 +398,7 @@ inline void a_duplicate_keeps_its_messages_apart(Communicator& comm) {
   CHECK_THAT(received == one);
 }
 
-// --- hashes
-// ---------------------------------------------------------------------------------------
+// --- hashes --------------------------------------------------------------------------------------
 
 inline Hash rank_hash(int rank) {
   Hash hash;
@@ -478,8 +473,7 @@ inline void bad_hashes_are_errors_and_do_not_hang(Communicator& comm) {
   CHECK_THAT(ok == (comm.rank() != 0 && left_of(comm) != 0));
 }
 
-// --- groups
-// ---------------------------------------------------------------------------------------
+// --- groups --------------------------------------------------------------------------------------
 
 // Checks the grouping of ranks named by `name_of` against one worked out from all names.
 template <typename NameOf>
@@ -532,8 +526,7 @@ inline void node_communicators_cross_over(Communicator& comm) {
   CHECK_THAT(places == place);
 }
 
-// --- all of them
-// ----------------------------------------------------------------------------------
+// --- all of them ---------------------------------------------------------------------------------
 
 struct Check {
   const char* name;

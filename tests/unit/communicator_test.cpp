@@ -54,8 +54,7 @@ std::string failure_of(int ranks, const std::function<void(Communicator&)>& body
   return "";
 }
 
-// --- the single process
-// ---------------------------------------------------------------------------
+// --- the single process --------------------------------------------------------------------------
 
 TEST(SingleProcessMistakes, WaitingForAMessageThatWasNotSentThrows) {
   SingleCommunicator comm;
@@ -81,8 +80,7 @@ TEST(SingleProcessMistakes, AMessageOfTheWrongLengthThrows) {
   EXPECT_THROW(comm.receive(five, 0, 0), std::logic_error);
 }
 
-// --- in-process worlds
-// ------------------------------------------------------------------------------
+// --- in-process worlds ---------------------------------------------------------------------------
 
 TEST(InProcessMistakes, ADeadlockNamesWhoWaitsForWhat) {
   const auto failure = failure_of(3, [](Communicator& comm) {

@@ -212,9 +212,8 @@ void Hdf5Library::push_error(const ErrorSite& site, const char* message) noexcep
   const ErrorNumbers numbers = error_numbers(site.failure);
   const hid_t error_class =
       error_class_ != H5I_INVALID_HID ? error_class_ : id_in(handle_, "H5E_ERR_CLS_g");
-  const char* path = site.location.file_name();
-  const char* slash = std::strrchr(path, '/');
-  push_(H5E_DEFAULT, slash != nullptr ? slash + 1 : path, site.function, site.location.line(),
+  const char* slash = std::strrchr(site.file, '/');
+  push_(H5E_DEFAULT, slash != nullptr ? slash + 1 : site.file, site.function, site.line,
         error_class, id_in(handle_, numbers.major), id_in(handle_, numbers.minor), "%s", message);
 }
 

@@ -23,7 +23,6 @@
 
 #include <exception>
 #include <new>
-#include <source_location>
 
 #include "core/base/status.hpp"
 
@@ -47,12 +46,14 @@ enum class Failure {
 
 // Where an error happened: in which call of the driver, and in which line of our code.
 struct ErrorSite {
-  ErrorSite(const char* function_in, Failure failure_in,
-            std::source_location location_in = std::source_location::current())
-      : function(function_in), failure(failure_in), location(location_in) {}
+  // Builtins, because clang 14 has no std::source_location.
+  ErrorSite(const char* function_in, Failure failure_in, unsigned line_in = __builtin_LINE(),
+            const char* file_in = __builtin_FILE())
+      : function(function_in), failure(failure_in), line(line_in), file(file_in) {}
   const char* function;
   Failure failure;
-  std::source_location location;
+  unsigned line;
+  const char* file;
 };
 
 class Hdf5Library {

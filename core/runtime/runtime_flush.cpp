@@ -1,0 +1,369 @@
+// Between cache and prefix directory: which datasets go there, when, and how they come back.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/log.hpp"
+#include "core/runtime/runtime.hpp"
+#include "core/runtime/stored_descriptor.hpp"
+#include "flush/fetch.hpp"
+#include "flush/index.hpp"
+#include "flush/intent.hpp"
+#include "flush/parity.hpp"
+
+namespace scr {
+
+namespace {
+
+constexpr int kTurnTag = 421;
+
+std::string owner_text(FileSystem& fs, const std::string& directory) {
+  auto handle = fs.open_directory(directory);
+  if (!handle.ok()) return "another job";
+  auto owner = read_owner_file(fs, **handle);
+  return owner.ok() ? fmt::format("job {} of {} on {}", owner->job_id, owner->user, owner->host) : "another job";
+}
+
+}  // namespace
+
+// --- the prefix directory at the start ------------------------------------------------------------------
+
+// One job at a time works on a prefix directory: rank 0 holds a lock for as long as the job lives.
+Status Runtime::open_prefix() {
+  Context& c = *context_;
+  Status status;
+  if (c.rank() == 0) {
+    OpenOptions options = OpenOptions::read_write();
+    options.create = true;
+    auto lock = c.fs().open(c.prefix_scr() + "/" + std::string(kOwnerLockName), options);
+    status = lock.status();
+    if (status.ok()) status = (*lock)->lock(LockMode::kExclusive, /*wait=*/false);
+    if (status.code() == StatusCode::kUnavailable) {
+      status = failed_precondition(fmt::format("the prefix directory '{}' is in use by {}", c.job().prefix,
+                                               owner_text(c.fs(), c.prefix_scr())));
+    } else if (!status.ok() && lock.ok()) {
+      log::warning("cannot lock the prefix directory ({}): make sure that only one job uses it", status.message());
+      status = {};
+    }
+    if (status.ok()) {
+      prefix_lock_ = std::move(*lock);
+      auto directory = c.fs().open_directory(c.prefix_scr());
+      JobOwnerInfo info;
+      info.user = c.job().user;
+      info.job_id = c.job().job_id;
+      info.host = c.host();
+      info.heartbeat = std::time(nullptr);
+      info.prefix = c.job().prefix;
+      status = directory.ok() ? write_owner_file(c.fs(), **directory, info) : directory.status();
+    }
+    std::vector<std::string> rolled;
+    if (status.ok()) status = flush::roll_forward(c.fs(), c.job().prefix, &rolled);
+    for (const std::string& name : rolled) log::info("the flush of '{}', which was cut, is complete now", name);
+    if (status.ok()) {
+      auto index = flush::read_index(c.fs(), c.job().prefix);
+      if (index.ok()) {
+        last_dataset_ = index->last_id();
+        for (const auto& entry : index->entries()) last_checkpoint_ = std::max(last_checkpoint_, entry.dataset.checkpoint);
+      }
+      status = index.status();
+    }
+  }
+  SCR_RETURN_IF_ERROR(agree(c.world(), status, "opening the prefix directory"));
+  std::array<std::int64_t, 2> last = {last_dataset_, last_checkpoint_};
+  c.world().all_reduce(last, ReduceOp::kMax);
+  last_dataset_ = static_cast<int>(last[0]);
+  last_checkpoint_ = static_cast<int>(last[1]);
+  return {};
+}
+
+// Once it is known what the cache holds: which of it is in the prefix directory, what cut flushes left there,
+// and what is to be flushed right away.
+Status Runtime::clean_prefix() {
+  Context& c = *context_;
+  std::vector<std::int64_t> keep;
+  for (const CachedDataset& cached : cached_) {
+    if (cached.usable) keep.push_back(cached.dataset.created);
+  }
+  Status status;
+  Hash message;
+  if (c.rank() == 0) {
+    status = flush::clean_up(c.fs(), c.job().prefix, keep);
+    auto index = flush::read_index(c.fs(), c.job().prefix);
+    if (status.ok()) status = index.status();
+    for (const CachedDataset& cached : cached_) {
+      if (!index.ok() || !cached.usable) continue;
+      const auto& entries = index->entries();
+      const bool there = std::any_of(entries.begin(), entries.end(), [&](const flush::IndexEntry& entry) {
+        return entry.complete && entry.dataset.id == cached.dataset.id && entry.dataset.created == cached.dataset.created;
+      });
+      auto begun = flush::find_intent(c.fs(), c.job().prefix, cached.dataset);
+      if (there) message.at("THERE").at(std::to_string(cached.dataset.id));
+      if (!there && begun.ok() && !begun->empty()) message.at("RESUME").at(std::to_string(cached.dataset.id));
+    }
+  }
+  SCR_RETURN_IF_ERROR(agree(c.world(), status, "cleaning the prefix directory"));
+  SCR_RETURN_IF_ERROR(broadcast_hash(c.world(), message, 0));
+  const Hash* there = message.get("THERE");
+  const Hash* resume = message.get("RESUME");
+  const bool on_restart = c.config().get_bool("SCR_FLUSH_ON_RESTART") || c.config().get_bool("SCR_GLOBAL_RESTART");
+  const CachedDataset* newest = restart_candidate();
+  const int newest_id = newest ? newest->dataset.id : 0;
+  for (const CachedDataset& cached : cached_) {
+    const std::string id = std::to_string(cached.dataset.id);
+    if (there && there->contains(id)) {
+      set_flush_state(cached.dataset, false, true);
+    } else if ((resume && resume->contains(id)) || (on_restart && cached.dataset.id == newest_id)) {
+      Status flushed = flush_dataset(cached.dataset, /*background=*/false);
+      if (!flushed.ok() && c.rank() == 0) log::warning("{}", flushed.message());
+    }
+  }
+  return {};
+}
+
+// --- flush ----------------------------------------------------------------------------------------------
+
+bool Runtime::in_prefix(const DatasetDescriptor& dataset) {
+  const FlushState* state = flush_file_.get(dataset.id);
+  return state != nullptr && state->in_prefix;
+}
+
+void Runtime::set_flush_state(const DatasetDescriptor& dataset, bool flushing, bool in_prefix) {
+  FlushState& state = flush_file_.at(dataset.id);
+  state.name = dataset.name;
+  state.flushing = flushing;
+  state.in_prefix = state.in_prefix || in_prefix;
+  state.is_checkpoint = dataset.is_checkpoint();
+  state.is_output = dataset.output;
+  if (context_->node().rank() != 0) return;
+  Status status = write_flush_file(context_->fs(), At(context_->control(), std::string(kFlushFileName)), flush_file_);
+  if (!status.ok()) log::warning("{}", status.message());
+}
+
+Status Runtime::flush_dataset(const DatasetDescriptor& dataset, bool background) {
+  if (in_prefix(dataset) || flusher_->is_flushing(dataset.id)) return {};
+  set_flush_state(dataset, true, false);
+  if (background) return flusher_->begin(dataset);
+  const double start = now();
+  FlushOutcome outcome{dataset, flusher_->flush(dataset), 0};
+  outcome.seconds = now() - start;
+  settle({outcome});
+  return outcome.status;
+}
+
+// What ended: into the flush file and the log. A flush that failed is tried again with the next one.
+void Runtime::settle(const std::vector<FlushOutcome>& outcomes) {
+  for (const FlushOutcome& outcome : outcomes) {
+    set_flush_state(outcome.dataset, false, outcome.status.ok());
+    if (context_->rank() != 0) continue;
+    log_.once(EventType::kFlush,
+              {.ok = outcome.status.ok(), .bytes = outcome.dataset.size, .files = outcome.dataset.files,
+               .seconds = outcome.seconds, .note = std::string(outcome.status.message())},
+              outcome.dataset.id, outcome.dataset.name);
+    if (outcome.status.ok()) {
+      log::info("dataset {} ('{}') flushed: {} bytes in {} files, {:.2f} s", outcome.dataset.id, outcome.dataset.name,
+                outcome.dataset.size, outcome.dataset.files, outcome.seconds);
+    } else {
+      log::error("dataset {} ('{}') could not be flushed, its copy in the cache stays: {}", outcome.dataset.id,
+                 outcome.dataset.name, outcome.status.message());
+    }
+  }
+}
+
+// Output always; of checkpoints every SCR_FLUSH-th by its id, so that the rhythm is kept across restarts.
+Status Runtime::flush_if_due() {
+  const config::Config& config = context_->config();
+  const auto interval = static_cast<std::int64_t>(config.get_uint("SCR_FLUSH"));
+  const bool background = config.flush_type() != config::FlushType::kSync;
+  Status first;
+  const std::vector<CachedDataset> cached = cached_;
+  for (const CachedDataset& dataset : cached) {
+    const bool newest = &dataset == &cached.back();
+    const bool due = dataset.dataset.output ||
+                     (newest && interval > 0 && dataset.dataset.is_checkpoint() && dataset.dataset.checkpoint % interval == 0);
+    if (!due || !dataset.usable) continue;
+    Status status = flush_dataset(dataset.dataset, background);
+    if (first.ok()) first = status;
+  }
+  return first;
+}
+
+Status Runtime::final_flush() {
+  settle(flusher_->wait());
+  Status first;
+  const std::vector<CachedDataset> cached = cached_;
+  for (auto dataset = cached.rbegin(); dataset != cached.rend(); ++dataset) {
+    const bool newest_checkpoint = restart_candidate() != nullptr && dataset->dataset.id == restart_candidate()->dataset.id;
+    const bool wanted = dataset->dataset.output || (newest_checkpoint && context_->config().get_uint("SCR_FLUSH") > 0);
+    if (!dataset->usable || !wanted) continue;
+    Status status = flush_dataset(dataset->dataset, /*background=*/false);
+    if (first.ok()) first = status;
+  }
+  return first;
+}
+
+Result<std::pair<std::uint64_t, std::uint64_t>> Runtime::flush_progress(const std::string& name) const {
+  for (const CachedDataset& cached : cached_) {
+    if (cached.dataset.name != name) continue;
+    if (auto progress = flusher_->progress(cached.dataset.id)) return *progress;
+    const FilemapEntry* entry = cache_->filemap().get(context_->rank(), cached.dataset.id);
+    std::uint64_t bytes = 0;
+    for (const FileMeta& meta : entry->files) bytes += meta.type == FileType::kFull ? meta.size : 0;
+    const FlushState* state = flush_file_.get(cached.dataset.id);
+    return std::pair(state && state->in_prefix ? bytes : 0, bytes);
+  }
+  return not_found(fmt::format("there is no dataset '{}' in the cache", name));
+}
+
+Status Runtime::flush_wait(const std::string& name) {
+  settle(flusher_->wait());
+  for (const CachedDataset& cached : std::vector<CachedDataset>(cached_)) {
+    if (!cached.usable || (!name.empty() && cached.dataset.name != name)) continue;
+    SCR_RETURN_IF_ERROR(flush_dataset(cached.dataset, /*background=*/false));
+    if (!name.empty()) return {};
+  }
+  return name.empty() ? Status() : not_found(fmt::format("there is no dataset '{}' in the cache", name));
+}
+
+// --- fetch ----------------------------------------------------------------------------------------------
+
+// From the current checkpoint backwards, until one is whole.
+Status Runtime::fetch_newest() {
+  Context& c = *context_;
+  if (!c.config().get_bool("SCR_FETCH")) return {};
+  Hash message;
+  Status status;
+  if (c.rank() == 0) {
+    auto index = flush::read_index(c.fs(), c.job().prefix);
+    status = index.status();
+    if (index.ok()) {
+      const std::string wanted = c.config().get_string("SCR_CURRENT");
+      if (!wanted.empty()) {
+        const flush::IndexEntry* entry = index->find_name(wanted);
+        if (entry) index->set_current(entry->directory);
+        else log::warning("SCR_CURRENT names '{}', which is not in the index", wanted);
+      }
+      int position = 0;
+      for (const auto* entry : index->restart_candidates()) {
+        Hash& candidate = message.at(std::to_string(position++));
+        candidate.set_value("DIR", entry->directory);
+        candidate.set("DSET", entry->dataset.to_hash());
+      }
+    }
+  }
+  SCR_RETURN_IF_ERROR(agree(c.world(), status, "reading the index"));
+  SCR_RETURN_IF_ERROR(broadcast_hash(c.world(), message, 0));
+  for (std::size_t i = 0; i < message.size(); ++i) {
+    const Hash& candidate = *message.get(std::to_string(i));
+    SCR_ASSIGN_OR_RETURN(DatasetDescriptor dataset, DatasetDescriptor::from_hash(*candidate.get("DSET")));
+    SCR_ASSIGN_OR_RETURN(std::string directory_name, candidate.require_value("DIR"));
+    EventToken event;
+    if (c.rank() == 0) event = log_.begin(EventType::kFetch, dataset.id, dataset.name);
+    status = fetch(dataset, directory_name);
+    if (c.rank() == 0) {
+      log_.end(event, {.ok = status.ok(), .bytes = dataset.size, .note = std::string(status.message())});
+      if (status.ok()) log::info("dataset {} ('{}') fetched from the prefix directory", dataset.id, dataset.name);
+      else log::warning("cannot fetch dataset {} ('{}'): {}", dataset.id, dataset.name, status.message());
+    }
+    if (status.ok()) {
+      mark_fetched(directory_name, true);
+      return {};
+    }
+    // Another number of ranks is no fault of the data; neither is a disk that is full or out of reach.
+    if (status.code() == StatusCode::kFailedPrecondition) return status;
+    if (!status.is_transient()) mark_fetched(directory_name, false);
+  }
+  return {};
+}
+
+void Runtime::mark_fetched(const std::string& directory_name, bool ok) {
+  if (context_->rank() != 0) return;
+  Status status = flush::update_index(context_->fs(), context_->job().prefix, [&](flush::Index& index) -> Status {
+    flush::IndexEntry* entry = index.find_directory(directory_name);
+    if (entry == nullptr) return {};
+    (ok ? entry->fetched : entry->failed).push_back(flush::timestamp_now());
+    if (ok) index.set_current(directory_name);
+    if (!ok && index.current() == directory_name) index.set_current("");
+    return {};
+  });
+  if (!status.ok()) log::warning("{}", status.message());
+}
+
+Status Runtime::fetch(const DatasetDescriptor& dataset, const std::string& directory_name) {
+  Context& c = *context_;
+  const std::string directory = c.prefix_scr() + "/" + directory_name;
+  auto files = flush::read_rank2file(c.world(), c.fs(), directory);
+  SCR_RETURN_IF_ERROR(agree(c.world(), files.status(), "reading rank2file", Report::kQuiet));
+  // Remains of the same dataset in the cache that could not be rebuilt make way for the whole one.
+  if (find_cached_id(dataset.id) != nullptr) {
+    SCR_RETURN_IF_ERROR(agree(c.world(), forget(dataset.id), "fetching"));
+  }
+  writing_.emplace();
+  writing_->dataset = dataset;
+  writing_->dataset.complete = false;
+  writing_->redundancy = &c.redundancy_for(dataset.id, dataset.output);
+  Status status = begin_writing(/*fetching=*/true);
+  if (status.ok() && writing_->bypass) {
+    status = {StatusCode::kNoSpace, "there is no room for it in the cache"};
+  }
+  if (status.ok()) status = fetch_to_cache(directory_name, *files);
+  if (status.ok()) status = agree(c.world(), record_files(true), "fetching");
+  if (status.ok()) status = encode();
+  if (status.ok()) status = agree(c.world(), check_fetched(*files), "fetching");
+  if (status.ok()) status = seal();
+  if (!status.ok()) (void)cache_->remove_dataset(dataset.id);
+  writing_.reset();
+  if (status.ok()) set_flush_state(dataset, false, true);
+  return status;
+}
+
+// What was encoded is what was fetched: between the two it went through the cache device.
+Status Runtime::check_fetched(const flush::RankFiles& files) {
+  FilemapEntry entry = *cache_->filemap().get(context_->rank(), writing_->dataset.id);
+  for (const flush::StoredFile& file : files) {
+    if (!file.fetch) continue;
+    const FileMeta* meta = entry.find(file.file);
+    if (meta == nullptr || meta->crc != file.crc) {
+      return corrupt(fmt::format("'{}/{}' changed between writing and reading it", entry.directory, file.file));
+    }
+  }
+  return {};
+}
+
+// Lists the files, reads them (SCR_FETCH_WIDTH processes at a time); damaged containers are repaired first.
+Status Runtime::fetch_to_cache(const std::string& directory_name, const flush::RankFiles& files) {
+  Context& c = *context_;
+  Status status = cache_->update(c.rank(), writing_->dataset.id, [&](FilemapEntry& entry) {
+    for (const flush::StoredFile& file : files) {
+      if (!file.fetch) continue;
+      FileMeta meta;
+      meta.file = file.file;
+      meta.ranks = c.size();
+      meta.original = c.job().prefix + "/" + file.file;
+      meta.path = meta.original.substr(0, meta.original.rfind('/'));
+      meta.name = meta.original.substr(meta.original.rfind('/') + 1);
+      entry.put(std::move(meta));
+    }
+  });
+  SCR_RETURN_IF_ERROR(agree(c.world(), status, "fetching"));
+  auto read = [&]() -> Status {
+    const int width = std::max(1, static_cast<int>(c.config().get_uint("SCR_FETCH_WIDTH")));
+    if (c.rank() >= width) c.world().receive({}, c.rank() - width, kTurnTag);
+    Status mine = flush::fetch_files(c.fs(), c.job().prefix, directory_name, files, writing_->directory->path(),
+                                     c.config().get_bytes("SCR_FILE_BUF_SIZE"));
+    if (c.rank() + width < c.size()) c.world().send({}, c.rank() + width, kTurnTag);
+    return agree(c.world(), mine, "fetching", Report::kQuiet);
+  };
+  status = read();
+  const bool contained = std::any_of(files.begin(), files.end(), [](const auto& file) { return file.contained(); });
+  if (status.ok() || !c.world().any_true(contained)) return status;
+  bool repaired = false;
+  if (c.rank() == 0) {
+    auto names = flush::repair_containers(c.fs(), c.prefix_scr() + "/" + directory_name);
+    repaired = names.ok() && !names->empty();
+    if (repaired) log::warning("{}; {} container(s) rebuilt from parity", status.message(), names->size());
+    else if (!names.ok()) log::warning("{}", names.status().message());
+  }
+  return c.world().any_true(repaired) ? read() : status;
+}
+
+}  // namespace scr

@@ -1,0 +1,148 @@
+#include "flush/copy.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "core/base/checksum.hpp"
+
+namespace scr::flush {
+
+namespace {
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+class Copier {
+ public:
+  Copier(FileSystem& fs, const CopyOptions& options, CopyProgress& progress)
+      : fs_(fs), options_(options), progress_(progress), buffer_(options.buffer),
+        throttle_(options.bytes_per_second, options.percent, seconds_now()) {}
+
+  Status copy(CopyTask& task) {
+    SCR_ASSIGN_OR_RETURN(auto source, fs_.open(task.source, OpenOptions::read()));
+    SCR_ASSIGN_OR_RETURN(FileInfo info, source->info());
+    if (info.size != task.size) {
+      return corrupt(fmt::format("'{}' has {} bytes instead of {}", task.source, info.size, task.size));
+    }
+    std::uint64_t position = 0;
+    std::uint32_t crc = 0;
+    if (task.pieces.empty()) return {};
+    for (CopyPiece& piece : task.pieces) {
+      SCR_RETURN_IF_ERROR(copy_piece(*source, position, piece));
+      crc = crc32_combine(crc, piece.crc, piece.length);
+      position += piece.length;
+    }
+    if (crc != task.crc) {
+      return corrupt(fmt::format("'{}' has the checksum {} instead of {}", task.source, crc32_to_text(crc),
+                                 crc32_to_text(task.crc)));
+    }
+    return source->close();
+  }
+
+  // Durable, and errors of delayed writes noticed.
+  Status finish() {
+    for (auto& [name, file] : open_) {
+      SCR_RETURN_IF_ERROR(file->sync());
+      SCR_RETURN_IF_ERROR(file->close());
+    }
+    open_.clear();
+    return {};
+  }
+
+ private:
+  // Files written one after the other are synced as soon as the next begins; containers, which several tasks
+  // share, stay open while they are written to.
+  Result<File*> destination(const std::string& name) {
+    if (auto found = open_.find(name); found != open_.end()) return found->second.get();
+    SCR_RETURN_IF_ERROR(finish());
+    OpenOptions options = OpenOptions::read_write();
+    options.create = true;
+    options.mode = options_.mode;
+    SCR_ASSIGN_OR_RETURN(auto file, fs_.open(name, options));
+    File* result = file.get();
+    open_[name] = std::move(file);
+    return result;
+  }
+
+  Status copy_piece(File& source, std::uint64_t position, CopyPiece& piece) {
+    SCR_ASSIGN_OR_RETURN(File * target, destination(piece.destination));
+    if (options_.resume) {
+      SCR_ASSIGN_OR_RETURN(bool there, is_there(source, position, *target, piece));
+      if (there) return {};
+    }
+    Crc32 crc;
+    for (std::uint64_t done = 0; done < piece.length;) {
+      if (progress_.cancel) return {StatusCode::kUnavailable, "the copy was cancelled"};
+      const double start = seconds_now();
+      const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(piece.length - done, buffer_.size()));
+      const std::span<std::byte> data(buffer_.data(), length);
+      SCR_RETURN_IF_ERROR(source.read_exactly(data, position + done));
+      crc.update(data);
+      SCR_RETURN_IF_ERROR(target->write_all(data, piece.offset + done));
+      done += length;
+      progress_.bytes_done += length;
+      pause(length, start);
+    }
+    piece.crc = crc.value();
+    return {};
+  }
+
+  Result<std::uint32_t> checksum_of(File& file, std::uint64_t offset, std::uint64_t length) {
+    Crc32 crc;
+    for (std::uint64_t done = 0; done < length;) {
+      const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(length - done, buffer_.size()));
+      const std::span<std::byte> data(buffer_.data(), part);
+      SCR_RETURN_IF_ERROR(file.read_exactly(data, offset + done));
+      crc.update(data);
+      done += part;
+    }
+    return crc.value();
+  }
+
+  // After a crash: the piece was written before, and both sides have the same checksum.
+  Result<bool> is_there(File& source, std::uint64_t position, File& target, CopyPiece& piece) {
+    SCR_ASSIGN_OR_RETURN(FileInfo info, target.info());
+    if (info.size < piece.offset + piece.length) return false;
+    SCR_ASSIGN_OR_RETURN(std::uint32_t there, checksum_of(target, piece.offset, piece.length));
+    SCR_ASSIGN_OR_RETURN(std::uint32_t here, checksum_of(source, position, piece.length));
+    if (there != here) return false;
+    piece.crc = here;
+    progress_.bytes_done += piece.length;
+    return true;
+  }
+
+  // Sleeps in short naps, so that a cancel is not kept waiting.
+  void pause(std::size_t bytes, double start) {
+    const double now = seconds_now();
+    double left = throttle_.pause_after(bytes, now - start, now);
+    while (left > 0 && !progress_.cancel) {
+      const double nap = std::min(left, 0.1);
+      std::this_thread::sleep_for(std::chrono::duration<double>(nap));
+      left -= nap;
+    }
+  }
+
+  FileSystem& fs_;
+  const CopyOptions& options_;
+  CopyProgress& progress_;
+  std::vector<std::byte> buffer_;
+  Throttle throttle_;
+  std::map<std::string, std::unique_ptr<File>> open_;
+};
+
+}  // namespace
+
+Status copy_all(FileSystem& fs, std::vector<CopyTask>& tasks, const CopyOptions& options,
+                CopyProgress& progress) {
+  Copier copier(fs, options, progress);
+  for (CopyTask& task : tasks) SCR_RETURN_IF_ERROR(copier.copy(task));
+  return copier.finish();
+}
+
+}  // namespace scr::flush

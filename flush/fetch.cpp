@@ -1,0 +1,139 @@
+#include "flush/fetch.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/checksum.hpp"
+
+namespace scr::flush {
+
+namespace {
+
+// Reads the bytes of a stored file in order, piece by piece, and hands each to `sink`. Verifies segments and
+// the whole; a file of the wrong length is damaged.
+class StoredReader {
+ public:
+  StoredReader(FileSystem& fs, const std::string& prefix, const std::string& directory_name, std::size_t buffer)
+      : fs_(fs), prefix_(prefix), directory_(prefix + "/.scr/" + directory_name), buffer_(buffer) {}
+
+  using Sink = std::function<Status(std::span<const std::byte>, std::uint64_t offset)>;
+
+  Status read(const StoredFile& file, const Sink& sink) {
+    return file.contained() ? read_segments(file, sink) : read_plain(file, sink);
+  }
+
+ private:
+  Status read_plain(const StoredFile& file, const Sink& sink) {
+    const std::string path = prefix_ + "/" + file.file;
+    SCR_ASSIGN_OR_RETURN(auto source, fs_.open(path, OpenOptions::read()));
+    SCR_ASSIGN_OR_RETURN(FileInfo info, source->info());
+    if (info.size != file.size) {
+      return corrupt(fmt::format("'{}' has {} bytes instead of {}", path, info.size, file.size));
+    }
+    SCR_ASSIGN_OR_RETURN(std::uint32_t crc, read_range(*source, 0, file.size, 0, sink));
+    if (crc != file.crc) {
+      return corrupt(fmt::format("'{}' has the checksum {} instead of {}", path, crc32_to_text(crc), crc32_to_text(file.crc)));
+    }
+    return {};
+  }
+
+  Status read_segments(const StoredFile& file, const Sink& sink) {
+    std::uint64_t position = 0;
+    std::uint32_t whole = 0;
+    for (const Segment& segment : file.segments) {
+      const std::string path = directory_ + "/" + segment.file;
+      SCR_ASSIGN_OR_RETURN(auto source, fs_.open(path, OpenOptions::read()));
+      SCR_ASSIGN_OR_RETURN(std::uint32_t crc, read_range(*source, segment.offset, segment.length, position, sink));
+      if (crc != segment.crc) {
+        return corrupt(fmt::format("'{}' is damaged between byte {} and {} (part of '{}')", path, segment.offset,
+                                   segment.offset + segment.length, file.file));
+      }
+      whole = crc32_combine(whole, crc, segment.length);
+      position += segment.length;
+    }
+    if (whole != file.crc) return corrupt(fmt::format("'{}' has a wrong checksum in its containers", file.file));
+    return {};
+  }
+
+  Result<std::uint32_t> read_range(File& source, std::uint64_t offset, std::uint64_t length,
+                                   std::uint64_t position, const Sink& sink) {
+    Crc32 crc;
+    for (std::uint64_t done = 0; done < length;) {
+      const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(length - done, buffer_.size()));
+      const std::span<std::byte> data(buffer_.data(), part);
+      SCR_RETURN_IF_ERROR(source.read_exactly(data, offset + done));
+      crc.update(data);
+      SCR_RETURN_IF_ERROR(sink(data, position + done));
+      done += part;
+    }
+    return crc.value();
+  }
+
+  FileSystem& fs_;
+  std::string prefix_;
+  std::string directory_;
+  std::vector<std::byte> buffer_;
+};
+
+}  // namespace
+
+Status fetch_files(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
+                   const RankFiles& files, const std::string& cache_directory, std::size_t buffer_size) {
+  StoredReader reader(fs, prefix, directory_name, buffer_size);
+  SCR_ASSIGN_OR_RETURN(auto directory, fs.open_directory(cache_directory));
+  for (const StoredFile& file : files) {
+    if (!file.fetch) continue;
+    if (const std::size_t slash = file.file.rfind('/'); slash != std::string::npos) {
+      SCR_RETURN_IF_ERROR(fs.make_directories(At(*directory, file.file.substr(0, slash)), 0700));
+    }
+    SCR_ASSIGN_OR_RETURN(auto target, fs.open(At(*directory, file.file), OpenOptions::create_truncate()));
+    SCR_RETURN_IF_ERROR(reader.read(file, [&](std::span<const std::byte> data, std::uint64_t offset) {
+      return target->write_all(data, offset);
+    }));
+    SCR_RETURN_IF_ERROR(target->close());
+  }
+  return {};
+}
+
+Status verify_dataset(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
+                      const std::function<void(std::uint64_t)>& progress, std::vector<std::string>& problems) {
+  const std::string directory = prefix + "/.scr/" + directory_name;
+  SCR_ASSIGN_OR_RETURN(Summary summary, read_summary(fs, directory));
+  if (!summary.complete) problems.push_back("'" + directory + "/summary.scr' says that the dataset is not complete");
+  StoredReader reader(fs, prefix, directory_name, std::size_t{1} << 20);
+  std::uint64_t bytes = 0;
+  SCR_ASSIGN_OR_RETURN(int ranks, read_rank_count(fs, directory));
+  int seen = 0;
+  for (int block = 0; block * kRanksPerBlock < ranks; ++block) {
+    SCR_ASSIGN_OR_RETURN(auto files, read_rank2file_block(fs, directory, block));
+    seen += static_cast<int>(files.size());
+    for (const auto& [rank, list] : files) {
+      for (const StoredFile& file : list) {
+        Status status = reader.read(file, [&](std::span<const std::byte> data, std::uint64_t) {
+          bytes += data.size();
+          if (progress) progress(bytes);
+          return Status();
+        });
+        if (!status.ok()) problems.emplace_back(status.message());
+      }
+    }
+  }
+  if (seen != ranks) problems.push_back(fmt::format("'{}' lists {} of {} ranks", directory, seen, ranks));
+  return {};
+}
+
+Result<bool> has_checksum(FileSystem& fs, const std::string& path, std::uint64_t size, std::uint32_t crc) {
+  SCR_ASSIGN_OR_RETURN(auto file, fs.open(path, OpenOptions::read()));
+  std::vector<std::byte> buffer(std::size_t{1} << 20);
+  Crc32 sum;
+  for (std::uint64_t done = 0; done < size;) {
+    SCR_ASSIGN_OR_RETURN(std::size_t got, file->read(buffer, done));
+    if (got == 0) return false;
+    sum.update(std::span(buffer).first(got));
+    done += got;
+  }
+  return sum.value() == crc;
+}
+
+}  // namespace scr::flush

@@ -1,0 +1,29 @@
+// Fetch: brings a dataset from the prefix directory to the cache, verified as it is read.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/base/file_meta.hpp"
+#include "core/mpi/communicator.hpp"
+#include "flush/index.hpp"
+#include "flush/rank2file.hpp"
+#include "flush/summary.hpp"
+
+namespace scr::flush {
+
+// Reads the files of one rank to `cache_directory`, whose filemap lists them already. From containers only
+// the segments that are needed are read. kCorrupt names the file that is damaged.
+Status fetch_files(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
+                   const RankFiles& files, const std::string& cache_directory, std::size_t buffer_size);
+
+// Reads a dataset's files and compares every checksum, without writing anything. `progress`, if given, is
+// called with the bytes read so far. The first damage of each file is added to `problems`.
+Status verify_dataset(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
+                      const std::function<void(std::uint64_t)>& progress, std::vector<std::string>& problems);
+
+// Reads a whole file and compares its checksum.
+Result<bool> has_checksum(FileSystem& fs, const std::string& path, std::uint64_t size, std::uint32_t crc);
+
+}  // namespace scr::flush

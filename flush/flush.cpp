@@ -1,0 +1,283 @@
+#include "flush/flush.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/base/hash_file.hpp"
+#include "core/base/log.hpp"
+#include "flush/index.hpp"
+#include "flush/intent.hpp"
+#include "flush/parity.hpp"
+
+namespace scr::flush {
+
+namespace {
+
+constexpr int kTurnTag = 411;
+
+std::string parent_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? std::string() : path.substr(0, slash);
+}
+
+// Ends a step on all ranks alike; the rank that failed keeps its message.
+Status agree_all(Communicator& comm, const Status& mine, std::string_view what) {
+  const std::int64_t none = comm.size();
+  const std::int64_t first = comm.all_reduce(std::int64_t{mine.ok() ? none : comm.rank()}, ReduceOp::kMin);
+  if (first == none) return {};
+  const std::string text = comm.broadcast_string(std::string(mine.message()), static_cast<int>(first));
+  const auto code = comm.all_reduce(std::int64_t{comm.rank() == first ? static_cast<int>(mine.code()) : 0}, ReduceOp::kMax);
+  if (!mine.ok()) return mine;
+  return {static_cast<StatusCode>(code), fmt::format("{} failed on rank {}: {}", what, first, text)};
+}
+
+}  // namespace
+
+std::string temporary_name(const std::string& file, const DatasetDescriptor& dataset) {
+  const std::size_t slash = file.rfind('/');
+  const std::size_t start = slash == std::string::npos ? 0 : slash + 1;
+  return fmt::format("{}.{}.scr-{}-{:x}.tmp", file.substr(0, start), file.substr(start), dataset.id,
+                     dataset.created);
+}
+
+// --- prepare ------------------------------------------------------------------------------------------
+
+Result<std::unique_ptr<Flush>> Flush::prepare(Communicator& world, Communicator& node, FileSystem& fs,
+                                              const std::string& prefix, const DatasetDescriptor& dataset,
+                                              const std::string& cache_directory,
+                                              const std::vector<FileMeta>& files,
+                                              const FlushOptions& options) {
+  std::unique_ptr<Flush> flush(new Flush(fs, prefix, dataset, options));
+  for (const FileMeta& meta : files) {
+    StoredFile file;
+    file.file = meta.file;
+    file.size = meta.size;
+    file.crc = meta.crc.value_or(0);
+    file.in_container = options.containers;
+    flush->files_.push_back(std::move(file));
+  }
+  SCR_RETURN_IF_ERROR(flush->take_directory(world));
+  flush->summary_.dataset = dataset;
+  flush->summary_.complete = true;
+  if (options.containers) {
+    SCR_RETURN_IF_ERROR(flush->plan_containers(world, node, cache_directory));
+  } else {
+    flush->plan_files(cache_directory);
+    SCR_RETURN_IF_ERROR(flush->make_parents(world));
+  }
+  for (const CopyTask& task : flush->tasks_) flush->bytes_total_ += task.size;
+  // What will come, so that a later run can clean up or take it up again.
+  SCR_RETURN_IF_ERROR(write_rank2file(world, fs, flush->directory(), flush->files_));
+  return flush;
+}
+
+// Rank 0 takes a directory for all: that of the same dataset's flush before, if it was cut, or a new one.
+Status Flush::take_directory(Communicator& world) {
+  Status status;
+  bool resumed = false;
+  if (world.rank() == 0) {
+    auto found = find_intent(fs_, prefix_, dataset_);
+    status = found.status();
+    if (status.ok() && !found->empty()) {
+      directory_name_ = *found;
+      resumed = true;
+    } else if (status.ok()) {
+      auto made = make_dataset_directory(fs_, prefix_, dataset_.id);
+      status = made.status();
+      if (status.ok()) directory_name_ = *made;
+      if (status.ok()) status = write_intent(fs_, directory(), dataset_);
+      if (status.ok()) status = fs_.sync_directory(prefix_ + "/.scr");
+    }
+  }
+  SCR_RETURN_IF_ERROR(agree_all(world, status, "taking a dataset directory"));
+  directory_name_ = world.broadcast_string(directory_name_, 0);
+  options_.copy.resume = world.any_true(resumed);
+  return {};
+}
+
+void Flush::plan_files(const std::string& cache_directory) {
+  for (const StoredFile& file : files_) {
+    CopyTask task;
+    task.source = cache_directory + "/" + file.file;
+    task.size = file.size;
+    task.crc = file.crc;
+    task.pieces.push_back({prefix_ + "/" + temporary_name(file.file, dataset_), 0, file.size, 0});
+    tasks_.push_back(std::move(task));
+  }
+}
+
+// Every directory is made once, by the rank that its name picks.
+Status Flush::make_parents(Communicator& world) {
+  std::set<std::string> parents;
+  for (const StoredFile& file : files_) {
+    if (std::string parent = parent_of(file.file); !parent.empty()) parents.insert(std::move(parent));
+  }
+  Hash send;
+  for (const std::string& parent : parents) {
+    const auto home = std::hash<std::string>{}(parent) % static_cast<std::size_t>(world.size());
+    send.at(std::to_string(home)).at(parent);
+  }
+  Hash receive;
+  Status status = exchange_hashes(world, send, receive);
+  Hash all;
+  for (const auto& element : receive.elements()) all.merge(element.hash);
+  for (const auto& element : all.elements()) {
+    if (status.ok()) status = fs_.make_directories(prefix_ + "/" + element.key);
+  }
+  return agree_all(world, status, "making directories in the prefix directory");
+}
+
+// Offsets by a sum over each node, a scan over the nodes and one within the node (seed 000).
+Status Flush::plan_containers(Communicator& world, Communicator& node, const std::string& cache_directory) {
+  std::uint64_t mine = 0;
+  for (const StoredFile& file : files_) mine += file.size;
+  const std::uint64_t node_total = node.all_reduce(mine, ReduceOp::kSum);
+  auto leaders = world.split(node.rank() == 0 ? 0 : Communicator::kNoColor, world.rank());
+  std::uint64_t node_offset = leaders ? leaders->exclusive_scan_sum(node_total) : 0;
+  node_offset = node.all_reduce(node_offset, ReduceOp::kMax);
+  std::uint64_t offset = node_offset + node.exclusive_scan_sum(mine);
+  for (StoredFile& file : files_) {
+    file.segments = place_in_containers(offset, file.size, options_.container_size);
+    offset += file.size;
+  }
+  summary_.containers = true;
+  summary_.container_size = options_.container_size;
+  summary_.stream_size = world.all_reduce(mine, ReduceOp::kSum);
+  summary_.container_count =
+      summary_.stream_size / options_.container_size + (summary_.stream_size % options_.container_size != 0 ? 1 : 0);
+  summary_.container_parity = summary_.container_count > 0 ? options_.container_parity : 0;
+
+  // The first rank of the node copies for all: one stream of large writes in order.
+  Hash send;
+  Hash& message = send.at("0");
+  message.set_value("DIRECTORY", cache_directory);
+  message.set("FILES", rank_files_to_hash(files_));
+  Hash receive;
+  SCR_RETURN_IF_ERROR(exchange_hashes(node, send, receive));
+  receive.sort_int();
+  for (const auto& element : receive.elements()) {
+    SCR_ASSIGN_OR_RETURN(RankFiles files, rank_files_from_hash(*element.hash.get("FILES")));
+    SCR_ASSIGN_OR_RETURN(std::string source, element.hash.require_value("DIRECTORY"));
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      CopyTask task;
+      task.source = source + "/" + files[i].file;
+      task.size = files[i].size;
+      task.crc = files[i].crc;
+      for (const Segment& segment : files[i].segments) {
+        task.pieces.push_back({directory() + "/" + temporary_name(segment.file, dataset_), segment.offset, segment.length, 0});
+      }
+      tasks_.push_back(std::move(task));
+      task_owner_.push_back(std::stoi(element.key));
+      task_file_.push_back(i);
+    }
+  }
+  return {};
+}
+
+// --- copy -----------------------------------------------------------------------------------------------
+
+void Flush::copy() {
+  try {
+    copy_status_ = copy_all(fs_, tasks_, options_.copy, progress_);
+  } catch (const std::exception& error) {
+    copy_status_ = internal_error(error.what());
+  }
+  copied_ = true;
+}
+
+// A sliding window: each rank starts when the rank `width` before it has ended.
+void Flush::copy_in_turns(Communicator& world) {
+  const int width = std::max(options_.width, 1);
+  if (world.rank() >= width) world.receive({}, world.rank() - width, kTurnTag);
+  copy();
+  if (world.rank() + width < world.size()) world.send({}, world.rank() + width, kTurnTag);
+}
+
+// --- finish ---------------------------------------------------------------------------------------------
+
+// The checksums of segments, from the process that copied them to the ranks that own the files.
+Status Flush::collect_segment_checksums(Communicator& node) {
+  Hash send;
+  for (std::size_t t = 0; t < tasks_.size(); ++t) {
+    Hash& file = send.at(std::to_string(task_owner_[t])).at(std::to_string(task_file_[t]));
+    for (const CopyPiece& piece : tasks_[t].pieces) file.at(std::to_string(file.size())).set_value("CRC", piece.crc);
+  }
+  Hash receive;
+  SCR_RETURN_IF_ERROR(exchange_hashes(node, send, receive));
+  const Hash* mine = receive.get("0");
+  for (std::size_t f = 0; f < files_.size(); ++f) {
+    for (std::size_t s = 0; s < files_[f].segments.size(); ++s) {
+      const Hash* crc = mine ? mine->getf("%zu %zu", f, s) : nullptr;
+      if (crc == nullptr) return internal_error("a segment was copied without a checksum");
+      SCR_ASSIGN_OR_RETURN(std::uint64_t value, crc->require_uint("CRC"));
+      files_[f].segments[s].crc = static_cast<std::uint32_t>(value);
+    }
+  }
+  return {};
+}
+
+Status Flush::write_parity(Communicator& world) {
+  if (summary_.container_parity == 0) return {};
+  std::vector<std::string> data;
+  std::vector<std::string> parity;
+  for (std::uint64_t i = 0; i < summary_.container_count; ++i) {
+    data.push_back(directory() + "/" + temporary_name(container_name(i), dataset_));
+  }
+  for (std::uint64_t i = 0; i < parity_container_count(summary_); ++i) {
+    parity.push_back(directory() + "/" + temporary_name(parity_container_name(i), dataset_));
+  }
+  SCR_ASSIGN_OR_RETURN(summary_.parity_crcs, write_parity_containers(world, fs_, summary_, data, parity));
+  return {};
+}
+
+// Own files, and with containers a share of the containers, get their final names.
+Status Flush::rename_own(Communicator& world) {
+  std::set<std::string> directories;
+  auto rename = [&](const std::string& base, const std::string& file) -> Status {
+    directories.insert(parent_of(base + "/" + file));
+    return fs_.rename(base + "/" + temporary_name(file, dataset_), base + "/" + file);
+  };
+  if (!summary_.containers) {
+    for (const StoredFile& file : files_) SCR_RETURN_IF_ERROR(rename(prefix_, file.file));
+  } else {
+    const auto ranks = static_cast<std::uint64_t>(world.size());
+    for (auto i = static_cast<std::uint64_t>(world.rank()); i < summary_.container_count; i += ranks) {
+      SCR_RETURN_IF_ERROR(rename(directory(), container_name(i)));
+    }
+    for (auto i = static_cast<std::uint64_t>(world.rank()); i < parity_container_count(summary_); i += ranks) {
+      SCR_RETURN_IF_ERROR(rename(directory(), parity_container_name(i)));
+    }
+  }
+  for (const std::string& name : directories) SCR_RETURN_IF_ERROR(fs_.sync_directory(name));
+  return {};
+}
+
+Status Flush::finish(Communicator& world, Communicator& node) {
+  SCR_RETURN_IF_ERROR(agree_all(world, copy_status_, "copying to the prefix directory"));
+  if (summary_.containers) {
+    SCR_RETURN_IF_ERROR(agree_all(world, collect_segment_checksums(node), "collecting checksums"));
+    SCR_RETURN_IF_ERROR(agree_all(world, write_parity(world), "writing parity containers"));
+    SCR_RETURN_IF_ERROR(write_rank2file(world, fs_, directory(), files_));
+  }
+  Status status;
+  if (world.rank() == 0) status = write_summary(fs_, directory(), summary_);
+  SCR_RETURN_IF_ERROR(agree_all(world, status, "writing the summary"));
+  SCR_RETURN_IF_ERROR(agree_all(world, rename_own(world), "renaming flushed files"));
+  if (world.rank() == 0) status = add_to_index(fs_, prefix_, directory_name_, summary_);
+  return agree_all(world, status, "updating the index");
+}
+
+void Flush::abandon(Communicator& world) {
+  for (const CopyTask& task : tasks_) {
+    for (const CopyPiece& piece : task.pieces) (void)fs_.remove_if_exists(piece.destination);
+  }
+  world.barrier();
+  if (world.rank() == 0) {
+    Status status = remove_dataset_directory(fs_, prefix_, directory_name_);
+    if (!status.ok()) log::warning("{}", status.message());
+  }
+}
+
+}  // namespace scr::flush

@@ -1,0 +1,106 @@
+// Flush: brings a dataset from the cache to the prefix directory.
+//
+// Three steps, of which only the middle one moves data and needs no other process, so that it can run in a
+// background thread:
+//   prepare  (collective)  takes a dataset directory below .scr and records there what will come
+//   copy     (local)       writes all data under temporary names, durably
+//   finish   (collective)  writes the summary (from here on the flush will be completed, by this run or a
+//                          later one), gives the files their names, adds the dataset to the index
+// A run killed before the summary leaves temporary files only, which the same dataset's next flush takes up
+// again or clean_up() removes; killed later, roll_forward() ends what was begun.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/dataset.hpp"
+#include "core/base/file_meta.hpp"
+#include "core/mpi/communicator.hpp"
+#include "flush/copy.hpp"
+#include "flush/rank2file.hpp"
+#include "flush/summary.hpp"
+
+namespace scr::flush {
+
+struct FlushOptions {
+  bool containers = false;
+  std::uint64_t container_size = 100ull << 30;
+  std::uint64_t container_parity = 0;
+  int width = 256;             // processes that copy at the same time (synchronous flush)
+  CopyOptions copy;
+};
+
+class Flush {
+ public:
+  // `files` are this rank's application files with size and checksum, below `cache_directory`. `node` are the
+  // processes that share the cache storage; with containers its first rank copies for all of them.
+  static Result<std::unique_ptr<Flush>> prepare(Communicator& world, Communicator& node, FileSystem& fs,
+                                                const std::string& prefix, const DatasetDescriptor& dataset,
+                                                const std::string& cache_directory,
+                                                const std::vector<FileMeta>& files,
+                                                const FlushOptions& options);
+
+  // Not collective. Never throws; the outcome is for finish().
+  void copy();
+  // Collective: the same, at most `width` processes at a time.
+  void copy_in_turns(Communicator& world);
+  bool copied() const { return copied_; }  // from any thread
+  void cancel() { progress_.cancel = true; }
+
+  // Collective, after copy() has ended everywhere.
+  Status finish(Communicator& world, Communicator& node);
+  // Collective: removes what this flush has written so far.
+  void abandon(Communicator& world);
+
+  const DatasetDescriptor& dataset() const { return dataset_; }
+  std::uint64_t bytes_done() const { return progress_.bytes_done; }
+  std::uint64_t bytes_total() const { return bytes_total_; }
+
+ private:
+  Flush(FileSystem& fs, std::string prefix, const DatasetDescriptor& dataset, const FlushOptions& options)
+      : fs_(fs), prefix_(std::move(prefix)), dataset_(dataset), options_(options) {}
+
+  Status take_directory(Communicator& world);
+  Status make_parents(Communicator& world);
+  void plan_files(const std::string& cache_directory);
+  Status plan_containers(Communicator& world, Communicator& node, const std::string& cache_directory);
+  Status collect_segment_checksums(Communicator& node);
+  Status write_parity(Communicator& world);
+  Status rename_own(Communicator& world);
+  std::string directory() const { return prefix_ + "/.scr/" + directory_name_; }
+
+  FileSystem& fs_;
+  std::string prefix_;
+  DatasetDescriptor dataset_;
+  FlushOptions options_;
+  std::string directory_name_;
+  RankFiles files_;                    // of this rank
+  std::vector<CopyTask> tasks_;        // of this process
+  std::vector<int> task_owner_;        // node rank and file of each task, with containers
+  std::vector<std::size_t> task_file_;
+  Summary summary_;
+  CopyProgress progress_;
+  std::uint64_t bytes_total_ = 0;
+  Status copy_status_;
+  std::atomic<bool> copied_ = false;
+};
+
+// The name under which a file waits for its flush to be complete: in the same directory, so that owner, group
+// and access list are those of the final file.
+std::string temporary_name(const std::string& file, const DatasetDescriptor& dataset);
+
+// Ends flushes that were cut after their summary was written: renames what still has its temporary name,
+// adds the dataset to the index. Not collective: one process. `rolled` gets the names of the datasets.
+Status roll_forward(FileSystem& fs, const std::string& prefix, std::vector<std::string>* rolled);
+
+// Removes what flushes left that were cut before their summary, but for those of the datasets `keep` (by
+// creation time), which will be taken up again. Not collective.
+Status clean_up(FileSystem& fs, const std::string& prefix, std::span<const std::int64_t> keep);
+
+// Deletes a dataset's files from the prefix directory, then its directory and index entry. Only files that
+// still are the dataset's own are deleted: a later dataset may have written the same name.
+Status delete_dataset(FileSystem& fs, const std::string& prefix, const std::string& directory_name);
+
+}  // namespace scr::flush

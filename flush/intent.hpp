@@ -1,0 +1,31 @@
+// What a cut flush leaves behind, and what becomes of it.
+//
+// A dataset directory below .scr is in one of three states:
+//   begun      flush.scr (whose it is) and a plan in rank2file; data under temporary names
+//   committed  summary.scr is there: all data is durable, some of it perhaps not renamed yet
+//   indexed    in the index, flush.scr gone
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/dataset.hpp"
+#include "core/base/filesystem.hpp"
+#include "flush/summary.hpp"
+
+namespace scr::flush {
+
+// Records whose flush a new dataset directory is for.
+Status write_intent(FileSystem& fs, const std::string& directory, const DatasetDescriptor& dataset);
+// The directory of a flush of this very dataset that was begun and not committed; empty if there is none.
+Result<std::string> find_intent(FileSystem& fs, const std::string& prefix, const DatasetDescriptor& dataset);
+
+// Adds a committed dataset to the index as complete and current, and ends its flush.
+Status add_to_index(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
+                    const Summary& summary);
+
+// Removes our own files of a dataset directory (summary, rank2file, containers, temporary ones), then the
+// directory; what else is in it stays, and is named in the error.
+Status remove_dataset_directory(FileSystem& fs, const std::string& prefix, const std::string& directory_name);
+
+}  // namespace scr::flush
