@@ -165,24 +165,45 @@ Result<Index> parse_index(FileSystem& fs, const std::string& prefix, const Hash&
   return index;
 }
 
-// Replaces the link atomically; without a current dataset it goes.
+// Replaces the link atomically; without a current dataset it goes. What is no link of ours stays.
 Status write_link(FileSystem& fs, const std::string& prefix, const Index& index) {
   const std::string name = link_name(prefix);
   auto target = fs.read_symlink(name);
+  if (!target.ok() && target.status().code() != StatusCode::kNotFound) {
+    if (target.status().errno_value() != EINVAL) return target.status();
+    log::warning("'{}' is no symbolic link: it is left as it is", name);
+    return {};
+  }
   if (index.current().empty()) return target.ok() ? fs.remove_if_exists(name) : Status();
   if (target.ok() && *target == link_target(index.current())) return {};
   const std::string temporary = prefix + "/.scr/.current.tmp";
   SCR_RETURN_IF_ERROR(fs.remove_if_exists(temporary));
-  SCR_RETURN_IF_ERROR(fs.make_symlink(link_target(index.current()), temporary));
-  return fs.rename(temporary, name);
+  Status status = fs.make_symlink(link_target(index.current()), temporary);
+  // Some file systems have no symbolic links: without one, the index alone says what is current.
+  if (!target.ok() && (status.errno_value() == EPERM || status.errno_value() == EOPNOTSUPP)) return {};
+  if (status.ok()) status = fs.rename(temporary, name);
+  if (!status.ok()) (void)fs.remove_if_exists(temporary);
+  return status;
+}
+
+Result<Hash> read_index_hash(FileSystem& fs, const std::string& prefix) {
+  auto hash = read_hash_file(fs, index_name(prefix));
+  if (hash.ok()) return hash;
+  if (hash.status().code() == StatusCode::kNotFound) return Hash();
+  return hash.status();
+}
+
+Result<std::uint64_t> read_generation(FileSystem& fs, const std::string& prefix) {
+  SCR_ASSIGN_OR_RETURN(Hash hash, read_index_hash(fs, prefix));
+  if (hash.empty()) return std::uint64_t{0};
+  return hash.require_uint("GENERATION");
 }
 
 }  // namespace
 
 Result<Index> read_index(FileSystem& fs, const std::string& prefix) {
-  auto hash = read_hash_file(fs, index_name(prefix));
-  if (!hash.ok() && hash.status().code() != StatusCode::kNotFound) return hash.status();
-  return parse_index(fs, prefix, hash.ok() ? *hash : Hash());
+  SCR_ASSIGN_OR_RETURN(Hash hash, read_index_hash(fs, prefix));
+  return parse_index(fs, prefix, hash);
 }
 
 Status update_index(FileSystem& fs, const std::string& prefix,
@@ -190,15 +211,17 @@ Status update_index(FileSystem& fs, const std::string& prefix,
   for (int attempt = 0; attempt < kMaxRetries; ++attempt) {
     SCR_ASSIGN_OR_RETURN(auto locked, LockedHashFile::open(fs, index_name(prefix), LockMode::kExclusive));
     SCR_ASSIGN_OR_RETURN(Index index, parse_index(fs, prefix, locked.hash()));
-    const Index before = index;
+    const std::uint64_t before = index.generation();
     SCR_RETURN_IF_ERROR(change(index));
     // Where locks do nothing, somebody may have written meanwhile: look once more, and start over.
-    SCR_ASSIGN_OR_RETURN(Index now, read_index(fs, prefix));
-    if (now.generation() != before.generation()) continue;
+    SCR_ASSIGN_OR_RETURN(std::uint64_t now, read_generation(fs, prefix));
+    if (now != before) continue;
     index.next_generation();
+    // The link first: cut in between, it names what was about to be current, or what is not in the index
+    // yet and so does not count. The other way round an old link would pass for one moved by hand.
+    SCR_RETURN_IF_ERROR(write_link(fs, prefix, index));
     locked.hash() = index.to_hash();
-    SCR_RETURN_IF_ERROR(locked.write(Durability::kDurable));
-    return write_link(fs, prefix, index);
+    return locked.write(Durability::kDurable);
   }
   return {StatusCode::kUnavailable, "cannot update '" + index_name(prefix) + "': others keep changing it"};
 }

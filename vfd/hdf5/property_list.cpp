@@ -35,8 +35,7 @@ Status set_driver(Hdf5Library& library, hid_t fapl_id) {
 }
 
 Status check_driver(Hdf5Library& library, hid_t fapl_id) {
-  const Status other =
-      invalid_argument("cannot get the driver's settings: the list has another driver");
+  Status other = invalid_argument("cannot get the driver's settings: the list has another driver");
   if (library.is_driver_registered_by_name(H5FD_SCR_NAME) <= 0) return other;
   // HDF5 tells no driver's name by its id, but the same name always gives the same id.
   const hid_t probe = library.copy_list(fapl_id);
