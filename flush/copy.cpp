@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <set>
 #include <thread>
 
 #include "core/base/checksum.hpp"
@@ -45,8 +46,15 @@ class Copier {
     return source->close();
   }
 
-  // Durable, and errors of delayed writes noticed.
+  // Durable, and errors of delayed writes noticed; the names too.
   Status finish() {
+    SCR_RETURN_IF_ERROR(close_all());
+    for (const std::string& name : directories_) SCR_RETURN_IF_ERROR(fs_.sync_directory(name));
+    return {};
+  }
+
+ private:
+  Status close_all() {
     for (auto& [name, file] : open_) {
       SCR_RETURN_IF_ERROR(file->sync());
       SCR_RETURN_IF_ERROR(file->close());
@@ -55,18 +63,18 @@ class Copier {
     return {};
   }
 
- private:
   // Files written one after the other are synced as soon as the next begins; containers, which several tasks
   // share, stay open while they are written to.
   Result<File*> destination(const std::string& name) {
     if (auto found = open_.find(name); found != open_.end()) return found->second.get();
-    SCR_RETURN_IF_ERROR(finish());
+    SCR_RETURN_IF_ERROR(close_all());
     OpenOptions options = OpenOptions::read_write();
     options.create = true;
     options.mode = options_.mode;
     SCR_ASSIGN_OR_RETURN(auto file, fs_.open(name, options));
     File* result = file.get();
     open_[name] = std::move(file);
+    directories_.insert(name.substr(0, name.rfind('/')));
     return result;
   }
 
@@ -134,6 +142,7 @@ class Copier {
   std::vector<std::byte> buffer_;
   Throttle throttle_;
   std::map<std::string, std::unique_ptr<File>> open_;
+  std::set<std::string> directories_;  // of all destinations
 };
 
 }  // namespace

@@ -41,7 +41,7 @@ struct CopyOptions {
   mode_t mode = 0666;          // of new files; the umask applies
 };
 
-// Copies all tasks and syncs every destination. kCorrupt if a source is not what its checksum says: its bytes
+// Copies all tasks and syncs every destination and its directory. kCorrupt if a source is not what its checksum says: its bytes
 // have reached a temporary file then, but nobody will give that its final name.
 Status copy_all(FileSystem& fs, std::vector<CopyTask>& tasks, const CopyOptions& options,
                 CopyProgress& progress);

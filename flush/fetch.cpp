@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/checksum.hpp"
+#include "flush/parity.hpp"
 
 namespace scr::flush {
 
@@ -105,7 +106,7 @@ Status verify_dataset(FileSystem& fs, const std::string& prefix, const std::stri
   std::uint64_t bytes = 0;
   SCR_ASSIGN_OR_RETURN(int ranks, read_rank_count(fs, directory));
   int seen = 0;
-  for (int block = 0; block * kRanksPerBlock < ranks; ++block) {
+  for (int block = 0; block < rank2file_block_count(ranks); ++block) {
     SCR_ASSIGN_OR_RETURN(auto files, read_rank2file_block(fs, directory, block));
     seen += static_cast<int>(files.size());
     for (const auto& [rank, list] : files) {
@@ -119,21 +120,27 @@ Status verify_dataset(FileSystem& fs, const std::string& prefix, const std::stri
       }
     }
   }
+  SCR_RETURN_IF_ERROR(verify_parity_containers(fs, directory, summary, problems));
   if (seen != ranks) problems.push_back(fmt::format("'{}' lists {} of {} ranks", directory, seen, ranks));
   return {};
 }
 
-Result<bool> has_checksum(FileSystem& fs, const std::string& path, std::uint64_t size, std::uint32_t crc) {
+Result<std::pair<std::uint64_t, std::uint32_t>> checksum_file(FileSystem& fs, const std::string& path) {
   SCR_ASSIGN_OR_RETURN(auto file, fs.open(path, OpenOptions::read()));
   std::vector<std::byte> buffer(std::size_t{1} << 20);
   Crc32 sum;
-  for (std::uint64_t done = 0; done < size;) {
-    SCR_ASSIGN_OR_RETURN(std::size_t got, file->read(buffer, done));
-    if (got == 0) return false;
+  std::uint64_t size = 0;
+  while (true) {
+    SCR_ASSIGN_OR_RETURN(std::size_t got, file->read(buffer, size));
+    if (got == 0) return std::pair(size, sum.value());
     sum.update(std::span(buffer).first(got));
-    done += got;
+    size += got;
   }
-  return sum.value() == crc;
+}
+
+Result<bool> has_checksum(FileSystem& fs, const std::string& path, std::uint64_t size, std::uint32_t crc) {
+  SCR_ASSIGN_OR_RETURN(auto found, checksum_file(fs, path));
+  return found.first == size && found.second == crc;
 }
 
 }  // namespace scr::flush

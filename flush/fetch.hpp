@@ -23,6 +23,8 @@ Status fetch_files(FileSystem& fs, const std::string& prefix, const std::string&
 Status verify_dataset(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
                       const std::function<void(std::uint64_t)>& progress, std::vector<std::string>& problems);
 
+// Reads a whole file: its size and checksum.
+Result<std::pair<std::uint64_t, std::uint32_t>> checksum_file(FileSystem& fs, const std::string& path);
 // Reads a whole file and compares its checksum.
 Result<bool> has_checksum(FileSystem& fs, const std::string& path, std::uint64_t size, std::uint32_t crc);
 

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <set>
 
+#include "core/base/checksum.hpp"
 #include "core/base/hash_file.hpp"
 #include "core/base/log.hpp"
+#include "flush/agreement.hpp"
 #include "flush/index.hpp"
 #include "flush/intent.hpp"
 #include "flush/parity.hpp"
@@ -22,24 +24,29 @@ std::string parent_of(const std::string& path) {
   return slash == std::string::npos ? std::string() : path.substr(0, slash);
 }
 
-// Ends a step on all ranks alike; the rank that failed keeps its message.
-Status agree_all(Communicator& comm, const Status& mine, std::string_view what) {
-  const std::int64_t none = comm.size();
-  const std::int64_t first = comm.all_reduce(std::int64_t{mine.ok() ? none : comm.rank()}, ReduceOp::kMin);
-  if (first == none) return {};
-  const std::string text = comm.broadcast_string(std::string(mine.message()), static_cast<int>(first));
-  const auto code = comm.all_reduce(std::int64_t{comm.rank() == first ? static_cast<int>(mine.code()) : 0}, ReduceOp::kMax);
-  if (!mine.ok()) return mine;
-  return {static_cast<StatusCode>(code), fmt::format("{} failed on rank {}: {}", what, first, text)};
+std::uint64_t containers_needed(std::uint64_t stream, std::uint64_t size) {
+  return stream / size + (stream % size != 0 ? 1 : 0);
+}
+
+// Two tries to flush a dataset can share data only if they lay it out alike.
+std::string layout_of(const FlushOptions& options) {
+  if (!options.containers) return "FILES";
+  return fmt::format("CONTAINERS {} {}", options.container_size, options.container_parity);
 }
 
 }  // namespace
 
 std::string temporary_name(const std::string& file, const DatasetDescriptor& dataset) {
+  constexpr std::size_t kLongestName = 255;
   const std::size_t slash = file.rfind('/');
   const std::size_t start = slash == std::string::npos ? 0 : slash + 1;
-  return fmt::format("{}.{}.scr-{}-{:x}.tmp", file.substr(0, start), file.substr(start), dataset.id,
-                     dataset.created);
+  const std::string suffix = fmt::format(".scr-{}-{:x}.tmp", dataset.id, dataset.created);
+  std::string name = file.substr(start);
+  if (name.size() + suffix.size() + 1 > kLongestName) {
+    const std::uint32_t crc = crc32(std::as_bytes(std::span(name)));
+    name = fmt::format("{}.{}.{:08x}", name.substr(0, kLongestName / 2), name.size(), crc);
+  }
+  return fmt::format("{}.{}{}", file.substr(0, start), name, suffix);
 }
 
 // --- prepare ------------------------------------------------------------------------------------------
@@ -49,6 +56,7 @@ Result<std::unique_ptr<Flush>> Flush::prepare(Communicator& world, Communicator&
                                               const std::string& cache_directory,
                                               const std::vector<FileMeta>& files,
                                               const FlushOptions& options) {
+  SCR_RETURN_IF_ERROR(check_options(world, files, options));
   std::unique_ptr<Flush> flush(new Flush(fs, prefix, dataset, options));
   for (const FileMeta& meta : files) {
     StoredFile file;
@@ -59,42 +67,88 @@ Result<std::unique_ptr<Flush>> Flush::prepare(Communicator& world, Communicator&
     flush->files_.push_back(std::move(file));
   }
   SCR_RETURN_IF_ERROR(flush->take_directory(world));
+  if (flush->done_) {
+    flush->copied_ = true;
+    return flush;
+  }
   flush->summary_.dataset = dataset;
   flush->summary_.complete = true;
   if (options.containers) {
-    SCR_RETURN_IF_ERROR(flush->plan_containers(world, node, cache_directory));
+    Status planned = flush->plan_containers(world, node, cache_directory);
+    SCR_RETURN_IF_ERROR(agree_all(world, planned, "laying out containers"));
   } else {
     flush->plan_files(cache_directory);
     SCR_RETURN_IF_ERROR(flush->make_parents(world));
   }
   for (const CopyTask& task : flush->tasks_) flush->bytes_total_ += task.size;
+  flush->share_bandwidth(world);
   // What will come, so that a later run can clean up or take it up again.
   SCR_RETURN_IF_ERROR(write_rank2file(world, fs, flush->directory(), flush->files_));
   return flush;
+}
+
+Result<std::unique_ptr<Flush>> Flush::adopt(Communicator& world, FileSystem& fs, const std::string& prefix,
+                                            const DatasetDescriptor& dataset, RankFiles files) {
+  std::unique_ptr<Flush> flush(new Flush(fs, prefix, dataset, {}));
+  flush->files_ = std::move(files);
+  SCR_RETURN_IF_ERROR(flush->take_directory(world));
+  flush->summary_.dataset = dataset;
+  flush->summary_.complete = true;
+  SCR_RETURN_IF_ERROR(write_rank2file(world, fs, flush->directory(), flush->files_));
+  flush->copied_ = true;
+  return flush;
+}
+
+// The same answer on all ranks: options are, and the sizes are summed.
+Status Flush::check_options(Communicator& world, const std::vector<FileMeta>& files, const FlushOptions& options) {
+  if (!options.containers) return {};
+  if (options.container_size == 0) return invalid_argument("containers cannot have a size of 0 bytes");
+  if (options.container_parity > kMaxContainerParity) {
+    return invalid_argument(fmt::format("{} parity containers are more than {}", options.container_parity, kMaxContainerParity));
+  }
+  std::uint64_t bytes = 0;
+  for (const FileMeta& meta : files) bytes += meta.size;
+  bytes = world.all_reduce(bytes, ReduceOp::kSum);
+  const std::uint64_t count = containers_needed(bytes, options.container_size);
+  if (count <= kMaxContainers) return {};
+  return invalid_argument(fmt::format("{} bytes in containers of {} bytes would need {} of them, more than {}; make "
+                                      "SCR_CONTAINER_SIZE larger",
+                                      bytes, options.container_size, count, kMaxContainers));
 }
 
 // Rank 0 takes a directory for all: that of the same dataset's flush before, if it was cut, or a new one.
 Status Flush::take_directory(Communicator& world) {
   Status status;
   bool resumed = false;
-  if (world.rank() == 0) {
-    auto found = find_intent(fs_, prefix_, dataset_);
-    status = found.status();
-    if (status.ok() && !found->empty()) {
-      directory_name_ = *found;
-      resumed = true;
-    } else if (status.ok()) {
-      auto made = make_dataset_directory(fs_, prefix_, dataset_.id);
-      status = made.status();
-      if (status.ok()) directory_name_ = *made;
-      if (status.ok()) status = write_intent(fs_, directory(), dataset_);
-      if (status.ok()) status = fs_.sync_directory(prefix_ + "/.scr");
-    }
-  }
+  if (world.rank() == 0) status = take_directory_alone(resumed);
   SCR_RETURN_IF_ERROR(agree_all(world, status, "taking a dataset directory"));
   directory_name_ = world.broadcast_string(directory_name_, 0);
   options_.copy.resume = world.any_true(resumed);
+  done_ = world.any_true(done_);
   return {};
+}
+
+Status Flush::take_directory_alone(bool& resumed) {
+  SCR_ASSIGN_OR_RETURN(done_, roll_forward_dataset(fs_, prefix_, dataset_));
+  if (done_) return {};
+  SCR_ASSIGN_OR_RETURN(std::string found, find_intent(fs_, prefix_, dataset_));
+  if (!found.empty()) {
+    SCR_ASSIGN_OR_RETURN(resumed, take_up(fs_, prefix_, found, layout_of(options_)));
+    if (resumed) {
+      directory_name_ = found;
+      return {};
+    }
+  }
+  SCR_ASSIGN_OR_RETURN(directory_name_, make_dataset_directory(fs_, prefix_, dataset_.id));
+  SCR_RETURN_IF_ERROR(write_intent(fs_, directory(), dataset_, layout_of(options_)));
+  return fs_.sync_directory(prefix_ + "/.scr");
+}
+
+// The limit is for all processes together; each gets its share, so that all end at the same time.
+void Flush::share_bandwidth(Communicator& world) {
+  if (options_.copy.bytes_per_second <= 0) return;
+  const std::uint64_t all = world.all_reduce(bytes_total_, ReduceOp::kSum);
+  if (bytes_total_ > 0) options_.copy.bytes_per_second *= static_cast<double>(bytes_total_) / static_cast<double>(all);
 }
 
 void Flush::plan_files(const std::string& cache_directory) {
@@ -125,6 +179,10 @@ Status Flush::make_parents(Communicator& world) {
   for (const auto& element : receive.elements()) all.merge(element.hash);
   for (const auto& element : all.elements()) {
     if (status.ok()) status = fs_.make_directories(prefix_ + "/" + element.key);
+    for (std::string name = element.key; status.ok() && !name.empty();) {
+      name = parent_of(name);
+      status = fs_.sync_directory(name.empty() ? prefix_ : prefix_ + "/" + name);
+    }
   }
   return agree_all(world, status, "making directories in the prefix directory");
 }
@@ -145,8 +203,7 @@ Status Flush::plan_containers(Communicator& world, Communicator& node, const std
   summary_.containers = true;
   summary_.container_size = options_.container_size;
   summary_.stream_size = world.all_reduce(mine, ReduceOp::kSum);
-  summary_.container_count =
-      summary_.stream_size / options_.container_size + (summary_.stream_size % options_.container_size != 0 ? 1 : 0);
+  summary_.container_count = containers_needed(summary_.stream_size, options_.container_size);
   summary_.container_parity = summary_.container_count > 0 ? options_.container_parity : 0;
 
   // The first rank of the node copies for all: one stream of large writes in order.
@@ -255,6 +312,7 @@ Status Flush::rename_own(Communicator& world) {
 }
 
 Status Flush::finish(Communicator& world, Communicator& node) {
+  if (done_) return {};
   SCR_RETURN_IF_ERROR(agree_all(world, copy_status_, "copying to the prefix directory"));
   if (summary_.containers) {
     SCR_RETURN_IF_ERROR(agree_all(world, collect_segment_checksums(node), "collecting checksums"));

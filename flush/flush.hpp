@@ -42,6 +42,11 @@ class Flush {
                                                 const std::vector<FileMeta>& files,
                                                 const FlushOptions& options);
 
+  // The same for files that the program has written to the prefix directory itself, under their temporary
+  // names (SCR_CACHE_BYPASS): they are durable and `files` has their checksums, so there is nothing to copy.
+  static Result<std::unique_ptr<Flush>> adopt(Communicator& world, FileSystem& fs, const std::string& prefix,
+                                              const DatasetDescriptor& dataset, RankFiles files);
+
   // Not collective. Never throws; the outcome is for finish().
   void copy();
   // Collective: the same, at most `width` processes at a time.
@@ -62,7 +67,10 @@ class Flush {
   Flush(FileSystem& fs, std::string prefix, const DatasetDescriptor& dataset, const FlushOptions& options)
       : fs_(fs), prefix_(std::move(prefix)), dataset_(dataset), options_(options) {}
 
+  static Status check_options(Communicator& world, const std::vector<FileMeta>& files, const FlushOptions& options);
   Status take_directory(Communicator& world);
+  Status take_directory_alone(bool& resumed);
+  void share_bandwidth(Communicator& world);
   Status make_parents(Communicator& world);
   void plan_files(const std::string& cache_directory);
   Status plan_containers(Communicator& world, Communicator& node, const std::string& cache_directory);
@@ -85,6 +93,7 @@ class Flush {
   std::uint64_t bytes_total_ = 0;
   Status copy_status_;
   std::atomic<bool> copied_ = false;
+  bool done_ = false;  // an earlier try came as far as the summary, and has been completed
 };
 
 // The name under which a file waits for its flush to be complete: in the same directory, so that owner, group

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
+#include <set>
+#include <tuple>
 
 #include "core/base/hash_file.hpp"
 #include "core/base/log.hpp"
@@ -35,12 +37,24 @@ std::vector<std::string> get_times(const Hash& hash, std::string_view key) {
   return times;
 }
 
-Result<IndexEntry> entry_from_hash(const std::string& directory, const Hash& hash) {
-  IndexEntry entry;
-  SCR_ASSIGN_OR_RETURN(entry.directory, safe_relative_path(directory));
-  if (entry.directory.find('/') != std::string::npos) {
+Result<std::string> directory_name(const std::string& directory) {
+  if (directory.find('/') != std::string::npos) {
     return corrupt("dataset directory '" + text::escape(directory) + "' is not directly below .scr");
   }
+  return safe_relative_path(directory);
+}
+
+// Newest first: by id, then by time; of two copies of one dataset the one that was made later.
+bool newer(const IndexEntry& a, const IndexEntry& b) {
+  auto key = [](const IndexEntry& entry) {
+    return std::tuple(entry.dataset.id, entry.dataset.created, entry.directory.size(), std::string_view(entry.directory));
+  };
+  return key(a) > key(b);
+}
+
+Result<IndexEntry> entry_from_hash(const std::string& directory, const Hash& hash) {
+  IndexEntry entry;
+  SCR_ASSIGN_OR_RETURN(entry.directory, directory_name(directory));
   const Hash* dataset = hash.get("DSETDESC");
   if (dataset == nullptr) return corrupt("entry '" + text::escape(directory) + "' has no dataset descriptor");
   SCR_ASSIGN_OR_RETURN(entry.dataset, DatasetDescriptor::from_hash(*dataset));
@@ -72,9 +86,6 @@ IndexEntry* Index::find_name(const std::string& name) {
 
 void Index::put(IndexEntry entry) {
   remove(entry.directory);
-  auto newer = [](const IndexEntry& a, const IndexEntry& b) {
-    return std::pair(a.dataset.id, a.dataset.created) > std::pair(b.dataset.id, b.dataset.created);
-  };
   entries_.insert(std::upper_bound(entries_.begin(), entries_.end(), entry, newer), std::move(entry));
 }
 
@@ -119,7 +130,11 @@ Result<Index> Index::from_hash(const Hash& hash) {
   SCR_ASSIGN_OR_RETURN(std::int64_t version, hash.require_int("VERSION"));
   if (version != kVersion) return corrupt(fmt::format("index of version {}, this program knows {}", version, kVersion));
   SCR_ASSIGN_OR_RETURN(index.generation_, hash.require_uint("GENERATION"));
-  index.current_ = std::string(hash.value("CURRENT").value_or(""));
+  if (hash.contains("CURRENT")) {
+    SCR_ASSIGN_OR_RETURN(std::string current, hash.require_value("CURRENT"));
+    SCR_ASSIGN_OR_RETURN(index.current_, directory_name(current));
+  }
+  std::set<std::string> seen;
   const Hash* datasets = hash.get("DSET");
   if (datasets == nullptr) return index;
   for (const auto& dataset : datasets->elements()) {
@@ -129,12 +144,13 @@ Result<Index> Index::from_hash(const Hash& hash) {
       auto entry = entry_from_hash(directory.key, directory.hash);
       if (!entry.ok()) return entry.status();
       if (std::to_string(entry->id()) != dataset.key) return corrupt("dataset under a wrong id");
+      if (!seen.insert(entry->directory).second) {
+        return corrupt("dataset directory '" + entry->directory + "' is listed twice");
+      }
       index.entries_.push_back(std::move(*entry));
     }
   }
-  std::sort(index.entries_.begin(), index.entries_.end(), [](const IndexEntry& a, const IndexEntry& b) {
-    return std::pair(a.dataset.id, a.dataset.created) > std::pair(b.dataset.id, b.dataset.created);
-  });
+  std::sort(index.entries_.begin(), index.entries_.end(), newer);
   return index;
 }
 
@@ -149,18 +165,24 @@ std::string timestamp_now() {
 
 namespace {
 
+// As a user may have written it: with slashes at the end, "./", or from the root.
+std::string directory_of_link(const std::string& prefix, std::string_view target) {
+  while (target.ends_with('/')) target.remove_suffix(1);
+  while (target.starts_with("./")) target.remove_prefix(2);
+  if (target.starts_with(prefix + "/")) target.remove_prefix(prefix.size() + 1);
+  return target.starts_with(".scr/") ? std::string(target.substr(5)) : std::string();
+}
+
 Result<Index> parse_index(FileSystem& fs, const std::string& prefix, const Hash& hash) {
   if (hash.empty()) return Index();
   auto index = Index::from_hash(hash);
   if (!index.ok()) return index.status().with_context("'" + index_name(prefix) + "'");
   // A user may have moved the link to another dataset: then he means it.
   auto target = fs.read_symlink(link_name(prefix));
-  if (target.ok() && *target != link_target(index->current()) && target->starts_with(".scr/")) {
-    const std::string directory = target->substr(5);
-    if (index->find_directory(directory) != nullptr) {
-      log::info("scr.current was moved by hand: '{}' is current now", directory);
-      index->set_current(directory);
-    }
+  const std::string linked = target.ok() ? directory_of_link(prefix, *target) : std::string();
+  if (linked != index->current() && index->find_directory(linked) != nullptr) {
+    log::info("scr.current was moved by hand: '{}' is current now", linked);
+    index->set_current(linked);
   }
   return index;
 }

@@ -50,7 +50,7 @@ Status for_each_file(FileSystem& fs, const std::string& prefix, const std::strin
                      const Summary* summary,
                      const std::function<Status(const std::string&, const StoredFile&)>& action) {
   SCR_ASSIGN_OR_RETURN(int ranks, read_rank_count(fs, directory));
-  for (int block = 0; block * kRanksPerBlock < ranks; ++block) {
+  for (int block = 0; block < rank2file_block_count(ranks); ++block) {
     SCR_ASSIGN_OR_RETURN(auto files, read_rank2file_block(fs, directory, block));
     for (const auto& [rank, list] : files) {
       for (const StoredFile& file : list) {

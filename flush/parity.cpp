@@ -33,11 +33,6 @@ std::vector<Group> groups_of(const Summary& summary) {
   return groups;
 }
 
-std::uint64_t container_length(const Summary& summary, std::uint64_t index) {
-  const std::uint64_t start = index * summary.container_size;
-  return std::min(summary.container_size, summary.stream_size - start);
-}
-
 // Parity is as long as the longest container of the group: its first.
 std::uint64_t parity_length(const Summary& summary, const Group& group) {
   return container_length(summary, group.first);
@@ -149,8 +144,18 @@ Status encode_group(Communicator& world, FileSystem& fs, const Summary& summary,
 
 }  // namespace
 
+std::uint64_t container_length(const Summary& summary, std::uint64_t index) {
+  const std::uint64_t start = index * summary.container_size;
+  return std::min(summary.container_size, summary.stream_size - start);
+}
+
+std::uint64_t parity_container_length(const Summary& summary, std::uint64_t index) {
+  return container_length(summary, index / summary.container_parity * kGroupSize);
+}
+
 std::uint64_t parity_container_count(const Summary& summary) {
-  return groups_of(summary).size() * summary.container_parity;
+  const std::uint64_t groups = summary.container_count / kGroupSize + (summary.container_count % kGroupSize != 0 ? 1 : 0);
+  return groups * summary.container_parity;
 }
 
 Result<std::vector<std::uint32_t>> write_parity_containers(Communicator& world, FileSystem& fs,
@@ -182,6 +187,7 @@ Result<std::vector<std::uint32_t>> write_parity_containers(Communicator& world, 
       std::uint32_t crc = 0;
       for (std::uint64_t offset = 0; offset < length; offset += kWindow) {
         const Hash* windows = all.get(std::to_string(group.first_parity + i));
+        if (windows == nullptr) return internal_error("a parity container was written without a checksum");
         SCR_ASSIGN_OR_RETURN(auto value, windows->require_uint(std::to_string(offset / kWindow)));
         crc = crc32_combine(crc, static_cast<std::uint32_t>(value), std::min<std::uint64_t>(kWindow, length - offset));
       }
@@ -201,7 +207,7 @@ using SegmentMap = std::map<std::string, std::vector<Segment>>;
 Result<SegmentMap> read_segments(FileSystem& fs, const std::string& directory) {
   SegmentMap map;
   SCR_ASSIGN_OR_RETURN(int ranks, read_rank_count(fs, directory));
-  for (int block = 0; block * kRanksPerBlock < ranks; ++block) {
+  for (int block = 0; block < rank2file_block_count(ranks); ++block) {
     SCR_ASSIGN_OR_RETURN(auto files, read_rank2file_block(fs, directory, block));
     for (const auto& [rank, list] : files) {
       for (const StoredFile& file : list) {
@@ -245,6 +251,8 @@ Status verify_parity(FileSystem& fs, const std::string& path, std::uint64_t leng
   return crc == expected ? Status() : corrupt("'" + path + "' is damaged");
 }
 
+std::string repair_name(const std::string& container) { return "." + container + ".repair.tmp"; }
+
 // Writes the lost containers of a group from the given ones; each is verified before it gets its name.
 Status rebuild_group(FileSystem& fs, const std::string& directory, const Summary& summary, const Group& group,
                      const std::vector<int>& given, const std::vector<int>& lost, const SegmentMap& segments) {
@@ -256,7 +264,7 @@ Status rebuild_group(FileSystem& fs, const std::string& directory, const Summary
   std::vector<std::string> in;
   std::vector<std::string> out;
   for (int position : given) in.push_back(directory + "/" + name_of(position));
-  for (int position : lost) out.push_back(directory + "/." + name_of(position) + ".repair.tmp");
+  for (int position : lost) out.push_back(directory + "/" + repair_name(name_of(position)));
   SCR_ASSIGN_OR_RETURN(auto inputs, open_all(fs, in, OpenOptions::read()));
   SCR_ASSIGN_OR_RETURN(auto outputs, open_all(fs, out, OpenOptions::create_truncate()));
   WindowCoder coder(summary, group, given, lost);
@@ -288,8 +296,8 @@ Status repair_group(FileSystem& fs, const std::string& directory, const Summary&
   for (int i = 0; i < group.size; ++i) {
     const std::string name = container_name(group.first + static_cast<std::uint64_t>(i));
     auto list = segments.find(name);
-    Status status = list == segments.end() ? corrupt("no file uses '" + name + "'")
-                                           : verify_segments(fs, directory + "/" + name, list->second);
+    if (list == segments.end()) return corrupt("no file has data in '" + directory + "/" + name + "'");
+    Status status = verify_segments(fs, directory + "/" + name, list->second);
     (status.ok() ? given : lost).push_back(k + i);
     if (first.ok()) first = status;
   }
@@ -307,12 +315,31 @@ Status repair_group(FileSystem& fs, const std::string& directory, const Summary&
             fmt::format("{} of {} containers are lost or damaged, more than parity bears ({}); the first: {}",
                         lost.size(), group.size, k, first.message())};
   }
-  SCR_RETURN_IF_ERROR(rebuild_group(fs, directory, summary, group, given, lost, segments));
+  if (Status status = rebuild_group(fs, directory, summary, group, given, lost, segments); !status.ok()) {
+    for (int position : lost) {
+      const auto index = group.first + static_cast<std::uint64_t>(position - k);
+      (void)fs.remove_if_exists(directory + "/" + repair_name(container_name(index)));
+    }
+    return status;
+  }
   for (int position : lost) repaired.push_back(container_name(group.first + static_cast<std::uint64_t>(position - k)));
   return {};
 }
 
 }  // namespace
+
+Status verify_parity_containers(FileSystem& fs, const std::string& directory, const Summary& summary,
+                                std::vector<std::string>& problems) {
+  for (const Group& group : groups_of(summary)) {
+    for (std::uint64_t i = 0; i < summary.container_parity; ++i) {
+      const std::uint64_t index = group.first_parity + i;
+      Status status = verify_parity(fs, directory + "/" + parity_container_name(index), parity_length(summary, group),
+                                    summary.parity_crcs[index]);
+      if (!status.ok()) problems.emplace_back(status.message());
+    }
+  }
+  return {};
+}
 
 Result<std::vector<std::string>> repair_containers(FileSystem& fs, const std::string& directory) {
   SCR_ASSIGN_OR_RETURN(Summary summary, read_summary(fs, directory));

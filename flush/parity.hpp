@@ -18,6 +18,9 @@ inline constexpr std::uint64_t kGroupSize = 32;
 
 // Number of parity containers of a dataset.
 std::uint64_t parity_container_count(const Summary& summary);
+// Bytes of a container, and of a parity container.
+std::uint64_t container_length(const Summary& summary, std::uint64_t index);
+std::uint64_t parity_container_length(const Summary& summary, std::uint64_t index);
 
 // Collective; the ranks share the work by windows. Returns the checksum of each parity container. `data` and
 // `parity` are the paths of all containers.
@@ -25,6 +28,10 @@ Result<std::vector<std::uint32_t>> write_parity_containers(Communicator& world, 
                                                            const Summary& summary,
                                                            const std::vector<std::string>& data,
                                                            const std::vector<std::string>& parity);
+
+// Reads the parity containers of a dataset and adds what is wrong with them to `problems`.
+Status verify_parity_containers(FileSystem& fs, const std::string& directory, const Summary& summary,
+                                std::vector<std::string>& problems);
 
 // One process: verifies every container of a dataset against the checksums of its segments and rebuilds
 // those that are missing or damaged, if parity allows. Names what it repaired. kUnrecoverable if more is lost

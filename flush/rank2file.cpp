@@ -8,6 +8,8 @@
 #include "core/base/checksum.hpp"
 #include "core/base/hash_file.hpp"
 #include "core/base/path.hpp"
+#include "core/base/text.hpp"
+#include "flush/agreement.hpp"
 
 namespace scr::flush {
 
@@ -18,6 +20,12 @@ constexpr int kVersion = 1;
 std::string top_name(const std::string& directory) { return directory + "/rank2file.scr"; }
 std::string block_name(const std::string& directory, int block) {
   return fmt::format("{}/rank2file.{}.scr", directory, block);
+}
+
+Status check_version(const Hash& hash) {
+  SCR_ASSIGN_OR_RETURN(std::int64_t version, hash.require_int("VERSION"));
+  if (version == kVersion) return {};
+  return corrupt(fmt::format("rank2file of version {}, this program knows {}", version, kVersion));
 }
 
 Hash file_to_hash(const StoredFile& file) {
@@ -88,6 +96,8 @@ Status write_rank2file_top(FileSystem& fs, const std::string& directory, int ran
 
 Result<int> read_rank_count(FileSystem& fs, const std::string& directory) {
   SCR_ASSIGN_OR_RETURN(Hash hash, read_hash_file(fs, top_name(directory)));
+  Status version = check_version(hash);
+  if (!version.ok()) return version.with_context("'" + top_name(directory) + "'");
   auto ranks = hash.require_int("RANKS");
   if (!ranks.ok()) return ranks.status().with_context(top_name(directory));
   auto block = hash.require_int("BLOCK");
@@ -102,14 +112,24 @@ Result<std::map<int, RankFiles>> read_rank2file_block(FileSystem& fs, const std:
                                                       int block) {
   const std::string name = block_name(directory, block);
   SCR_ASSIGN_OR_RETURN(Hash hash, read_hash_file(fs, name));
+  auto ranks = rank2file_block_from_hash(hash, block);
+  if (!ranks.ok()) return ranks.status().with_context("'" + name + "'");
+  return ranks;
+}
+
+Result<std::map<int, RankFiles>> rank2file_block_from_hash(const Hash& hash, int block) {
+  SCR_RETURN_IF_ERROR(check_version(hash));
   std::map<int, RankFiles> ranks;
   const Hash* list = hash.get("RANK");
-  if (list == nullptr) return corrupt("'" + name + "' lists no ranks");
-  for (std::int64_t rank : list->int_keys()) {
-    if (rank / kRanksPerBlock != block) return corrupt(fmt::format("'{}' lists rank {}, which is not of this block", name, rank));
-    auto files = rank_files_from_hash(*list->get(std::to_string(rank)));
-    if (!files.ok()) return files.status().with_context(fmt::format("'{}', rank {}", name, rank));
-    ranks.emplace(static_cast<int>(rank), std::move(*files));
+  if (list == nullptr) return corrupt("no ranks are listed");
+  for (const auto& element : list->elements()) {
+    const auto rank = text::parse_uint(element.key);
+    if (!rank || *rank / kRanksPerBlock != static_cast<std::uint64_t>(block) || std::to_string(*rank) != element.key) {
+      return corrupt(fmt::format("'{}' is no rank of this block", text::escape(element.key)));
+    }
+    auto files = rank_files_from_hash(element.hash);
+    if (!files.ok()) return files.status().with_context(fmt::format("rank {}", *rank));
+    ranks.emplace(static_cast<int>(*rank), std::move(*files));
   }
   return ranks;
 }
@@ -117,12 +137,6 @@ Result<std::map<int, RankFiles>> read_rank2file_block(FileSystem& fs, const std:
 // The ranks of one block as a communicator; its rank 0 reads and writes.
 static std::unique_ptr<Communicator> block_communicator(Communicator& comm) {
   return comm.split(comm.rank() / kRanksPerBlock, comm.rank());
-}
-
-static Status agree_ok(Communicator& comm, const Status& mine, std::string_view what) {
-  if (comm.all_true(mine.ok())) return {};
-  if (!mine.ok()) return mine;
-  return {StatusCode::kUnavailable, fmt::format("{} failed on another rank", what)};
 }
 
 Status write_rank2file(Communicator& comm, FileSystem& fs, const std::string& directory,
@@ -141,7 +155,7 @@ Status write_rank2file(Communicator& comm, FileSystem& fs, const std::string& di
                              Durability::kDurable);
   }
   if (status.ok() && comm.rank() == 0) status = write_rank2file_top(fs, directory, comm.size());
-  return agree_ok(comm, status, "writing rank2file");
+  return agree_all(comm, status, "writing rank2file");
 }
 
 Result<RankFiles> read_rank2file(Communicator& comm, FileSystem& fs, const std::string& directory) {
@@ -152,7 +166,7 @@ Result<RankFiles> read_rank2file(Communicator& comm, FileSystem& fs, const std::
     if (count.ok()) ranks = *count;
     status = count.status();
   }
-  SCR_RETURN_IF_ERROR(agree_ok(comm, status, "reading rank2file"));
+  SCR_RETURN_IF_ERROR(agree_all(comm, status, "reading rank2file"));
   ranks = comm.all_reduce(ranks, ReduceOp::kMax);
   if (ranks != comm.size()) {
     return failed_precondition(fmt::format("the dataset was written by {} ranks, this run has {}", ranks, comm.size()));
@@ -173,7 +187,7 @@ Result<RankFiles> read_rank2file(Communicator& comm, FileSystem& fs, const std::
       }
     }
   }
-  SCR_RETURN_IF_ERROR(agree_ok(comm, status, "reading rank2file"));
+  SCR_RETURN_IF_ERROR(agree_all(comm, status, "reading rank2file"));
   Hash receive;
   SCR_RETURN_IF_ERROR(exchange_hashes(*block, send, receive));
   const Hash* mine = receive.get("0");

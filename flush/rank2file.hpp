@@ -45,6 +45,9 @@ Result<RankFiles> read_rank2file(Communicator& comm, FileSystem& fs, const std::
 // Without other processes: for commands.
 Result<int> read_rank_count(FileSystem& fs, const std::string& directory);
 Result<std::map<int, RankFiles>> read_rank2file_block(FileSystem& fs, const std::string& directory, int block);
+Result<std::map<int, RankFiles>> rank2file_block_from_hash(const Hash& hash, int block);
+// Blocks of that many ranks.
+inline int rank2file_block_count(int ranks) { return ranks / kRanksPerBlock + (ranks % kRanksPerBlock != 0 ? 1 : 0); }
 Status write_rank2file_block(FileSystem& fs, const std::string& directory, int block,
                              const std::map<int, RankFiles>& ranks);
 Status write_rank2file_top(FileSystem& fs, const std::string& directory, int ranks);

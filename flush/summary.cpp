@@ -4,6 +4,7 @@
 
 #include "core/base/checksum.hpp"
 #include "core/base/hash_file.hpp"
+#include "flush/parity.hpp"
 
 namespace scr::flush {
 
@@ -48,7 +49,13 @@ Result<Summary> Summary::from_hash(const Hash& hash) {
     if (size == 0 || summary.container_count != summary.stream_size / size + (summary.stream_size % size != 0 ? 1 : 0)) {
       return corrupt("summary whose containers do not fit its size");
     }
+    if (summary.container_count > kMaxContainers || summary.container_parity > kMaxContainerParity) {
+      return corrupt("summary with an impossible number of containers");
+    }
     const Hash* crcs = list->get("CRC");
+    if ((crcs ? crcs->size() : 0) != parity_container_count(summary)) {
+      return corrupt("summary that does not have a checksum for each parity container");
+    }
     for (std::size_t i = 0; crcs != nullptr && i < crcs->size(); ++i) {
       SCR_ASSIGN_OR_RETURN(std::string text, crcs->require_value(std::to_string(i)));
       SCR_ASSIGN_OR_RETURN(std::uint32_t crc, crc32_from_text(text));

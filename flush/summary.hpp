@@ -13,6 +13,10 @@ namespace scr::flush {
 
 inline constexpr std::string_view kSummaryName = "summary.scr";
 
+// More is refused, by the writer and by readers: a number in a file is no reason to loop for ever.
+inline constexpr std::uint64_t kMaxContainers = std::uint64_t{1} << 24;
+inline constexpr std::uint64_t kMaxContainerParity = 128;
+
 struct Summary {
   DatasetDescriptor dataset;
   bool complete = false;               // every file of every rank is there

@@ -48,7 +48,9 @@ Result<DatasetDescriptor> DatasetDescriptor::from_hash(const Hash& hash) {
     SCR_ASSIGN_OR_RETURN(dataset.checkpoint, require_count(hash, "CKPT"));
   }
   dataset.output = hash.value("OUTPUT") == "1";
-  SCR_ASSIGN_OR_RETURN(dataset.ranks, require_count(hash, "RANKS"));
+  if (hash.contains("RANKS")) {  // our addition to the descriptor of the seeds
+    SCR_ASSIGN_OR_RETURN(dataset.ranks, require_count(hash, "RANKS"));
+  }
   SCR_ASSIGN_OR_RETURN(dataset.size, hash.require_uint("SIZE"));
   SCR_ASSIGN_OR_RETURN(dataset.files, hash.require_uint("FILES"));
   dataset.complete = hash.value("COMPLETE") == "1";

@@ -173,7 +173,7 @@ Status JobCleaner::read_filemaps_of(const JobDirectory& directory) {
     if (is_filemap_name(entry.name)) names.insert(entry.name);
   }
   const At master(*directory.directory, std::string(kMasterFilemapName));
-  if (const Status sane = check_state_file(fs_, master); sane.ok()) {
+  if (Status sane = check_state_file(fs_, master); sane.ok()) {
     SCR_ASSIGN_OR_RETURN(const auto more, read_master_filemap(fs_, master));
     names.insert(more.begin(), more.end());
   } else if (sane.code() != StatusCode::kNotFound) {

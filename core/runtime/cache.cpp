@@ -149,7 +149,9 @@ Status Cache::remove_entry(int rank, int dataset) {
     for (const FileMeta& meta : entry->files) {
       SCR_RETURN_IF_ERROR(fs.remove_if_exists(At(**directory, meta.file)));
     }
-    // Other ranks may still have files there: a directory that is not empty stays.
+    // Directories of the prefix are the user's. In the cache other ranks may still have files there: a
+    // directory that is not empty stays.
+    if (entry->directory == context_.job().prefix) return forget(rank, dataset);
     for (const std::string& parent : parents_of(*entry)) {
       (void)fs.remove_directory(At(**directory, parent));
     }

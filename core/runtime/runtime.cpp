@@ -118,9 +118,8 @@ std::optional<std::string> Runtime::halt_reason(bool count) {
       log_.once(EventType::kHalt, {.note = reason});
     }
   }
-  reason = context_->world().broadcast_string(reason, 0);
-  if (reason.empty()) return std::nullopt;
-  return reason;
+  if (!context_->world().any_true(!reason.empty())) return std::nullopt;
+  return context_->world().broadcast_string(reason, 0);
 }
 
 Result<bool> Runtime::need_checkpoint() {

@@ -117,7 +117,7 @@ class Runtime {
   Result<std::string> relative_to_prefix(const std::string& absolute) const;
 
   Status record_files(bool valid);
-  Status record_bypassed_files(bool valid);
+  Status complete_bypassed(bool valid);
   Status encode();
   Status seal();
   Status abandon(const Status& why);

@@ -13,6 +13,7 @@
 #include "core/runtime/runtime.hpp"
 #include "core/runtime/stored_descriptor.hpp"
 #include "core/scr.h"
+#include "flush/fetch.hpp"
 
 namespace scr {
 
@@ -21,6 +22,13 @@ namespace {
 Status wrong_moment(std::string message) {
   log::error("{}", message);
   return failed_precondition(std::move(message));
+}
+
+Result<std::pair<std::uint64_t, std::uint32_t>> sync_and_checksum(FileSystem& fs, const std::string& path) {
+  SCR_ASSIGN_OR_RETURN(auto file, fs.open(path, OpenOptions::read_write()));
+  SCR_RETURN_IF_ERROR(file->sync());
+  SCR_RETURN_IF_ERROR(file->close());
+  return flush::checksum_file(fs, path);
 }
 
 // Whether the program's buffer can hold the path.
@@ -84,13 +92,15 @@ DatasetDescriptor Runtime::describe(const std::string& name, int flags) {
 }
 
 bool Runtime::has_room(const Store& store) {
-  std::uint64_t held = 0;
-  for (int dataset : cache_->filemap().datasets()) {
-    const FilemapEntry* entry = cache_->filemap().get(context_->rank(), dataset);
-    if (entry == nullptr) continue;
-    for (const FileMeta& meta : entry->files) held += meta.size;
+  std::uint64_t held = 0;  // matters only for a store with a limit of its own
+  if (store.descriptor.bytes > 0) {
+    for (int dataset : cache_->filemap().datasets()) {
+      const FilemapEntry* entry = cache_->filemap().get(context_->rank(), dataset);
+      if (entry == nullptr) continue;
+      for (const FileMeta& meta : entry->files) held += meta.size;
+    }
+    held = context_->node().all_reduce(held, ReduceOp::kSum);
   }
-  held = context_->node().all_reduce(held, ReduceOp::kSum);
   auto available = available_bytes(context_->fs(), *store.directory, store.descriptor.bytes, held);
   const bool room = available.ok() && *available > 0 && *available >= last_node_bytes_;
   return context_->world().all_true(room);
@@ -102,32 +112,37 @@ Status Runtime::begin_writing(bool fetching) {
   const ActiveRedundancy& redundancy = *writing_->redundancy;
   const Store& store = *redundancy.store;
   writing_->bypass = redundancy.descriptor.bypass && !fetching;
-  if (!writing_->bypass && !has_room(store) && c.config().get_bool("SCR_CACHE_DELETE_FIRST")) {
+  bool room = writing_->bypass || has_room(store);
+  if (!room && c.config().get_bool("SCR_CACHE_DELETE_FIRST")) {
     SCR_RETURN_IF_ERROR(agree(c.world(), evict(store.descriptor.directory, 0), "making room in the cache"));
+    room = has_room(store);
   }
-  if (!writing_->bypass && !has_room(store)) {
+  if (!room) {
     writing_->bypass = true;
     if (c.rank() == 0) {
       log::warning("no room in '{}' for dataset {} beside the one before: it goes straight to '{}'",
                    store.descriptor.directory, writing_->dataset.id, c.job().prefix);
     }
   }
-  if (writing_->bypass) return {};
-
   StoredDescriptor descriptor;
   descriptor.index = redundancy.descriptor.index;
   descriptor.store = store.descriptor.directory;
   descriptor.directory = fmt::format("index.{}/dataset.{}", descriptor.index, writing_->dataset.id);
   descriptor.sets = redundancy.sets;
+  // A dataset that bypasses the cache is listed too, with its temporary names in the prefix directory, so that
+  // a killed run leaves nothing that the next does not know of.
   Status status = cache_->update(c.rank(), writing_->dataset.id, [&](FilemapEntry& entry) {
     entry.dataset = writing_->dataset;
-    entry.directory = redundancy.dataset_directory(writing_->dataset.id);
+    entry.directory = writing_->bypass ? c.job().prefix : redundancy.dataset_directory(writing_->dataset.id);
     entry.redundancy = descriptor.to_hash();
   });
-  if (status.ok() && store.group->rank() == 0) {
+  if (writing_->bypass) return agree(c.world(), status, "starting a dataset");
+  // On a node's own storage each process may make the directory; where several nodes share it, one does.
+  const bool shared = store.descriptor.group != "NODE";
+  if (status.ok() && (!shared || store.group->rank() == 0)) {
     status = c.fs().make_directories(At(*store.directory, descriptor.directory), 0700);
   }
-  store.group->barrier();
+  if (shared) store.group->barrier();
   if (status.ok()) {
     auto directory = c.fs().open_directory(At(*store.directory, descriptor.directory));
     if (directory.ok()) writing_->directory = std::move(*directory);
@@ -174,22 +189,21 @@ Result<std::string> Runtime::route_for_writing(const std::string& absolute) {
   meta.path = absolute.substr(0, absolute.rfind('/'));
   meta.name = absolute.substr(absolute.rfind('/') + 1);
   const int id = writing_->dataset.id;
-  const std::string path = writing_->bypass ? absolute : writing_->directory->path() + "/" + relative;
-  SCR_RETURN_IF_ERROR(check_length(path));
-  if (writing_->bypass) {
-    SCR_RETURN_IF_ERROR(fs.make_directories(meta.path));
-    return path;
-  }
+  if (writing_->bypass) meta.file = flush::temporary_name(relative, writing_->dataset);
+  const std::string file = meta.file;
+  const std::string& base = writing_->bypass ? context_->job().prefix : writing_->directory->path();
+  SCR_RETURN_IF_ERROR(check_length(base + "/" + file));
   const FilemapEntry* entry = cache_->filemap().get(context_->rank(), id);
   if (std::none_of(entry->files.begin(), entry->files.end(),
-                   [&](const FileMeta& known) { return known.file == relative; })) {
+                   [&](const FileMeta& known) { return known.file == file; })) {
     SCR_RETURN_IF_ERROR(
         cache_->update(context_->rank(), id, [&](FilemapEntry& e) { e.put(std::move(meta)); }));
   }
   if (!parent.empty()) {
-    SCR_RETURN_IF_ERROR(fs.make_directories(At(*writing_->directory, parent), 0700));
+    SCR_RETURN_IF_ERROR(writing_->bypass ? fs.make_directories(base + "/" + parent)
+                                         : fs.make_directories(At(*writing_->directory, parent), 0700));
   }
-  return path;
+  return base + "/" + file;
 }
 
 // --- complete -----------------------------------------------------------------------------------------------
@@ -198,10 +212,10 @@ Status Runtime::complete_dataset(bool valid) {
   if (!in_dataset()) return wrong_moment("a dataset was completed, but none was started");
   Context& c = *context_;
   if (writing_->bypass) {
-    Status status = agree(c.world(), valid ? Status() : failed_precondition("the rank marked its files invalid"),
-                          "completing the dataset");
-    end_writing(status);
-    return status;
+    Status bypassed = complete_bypassed(valid);
+    if (!bypassed.ok()) return abandon(bypassed);
+    end_writing(bypassed);
+    return {};
   }
   Status status = agree(c.world(), record_files(valid), "completing the dataset");
   if (status.ok()) status = encode();
@@ -218,7 +232,8 @@ Status Runtime::complete_dataset(bool valid) {
   return {};
 }
 
-// Sizes of the own files; a file that was registered and not written is an error.
+// Sizes of the own files (one that was registered and not written is an error), and the names of the
+// redundancy files to come.
 Status Runtime::record_files(bool valid) {
   const int id = writing_->dataset.id;
   FilemapEntry entry = *cache_->filemap().get(context_->rank(), id);
@@ -241,7 +256,49 @@ Status Runtime::record_files(bool valid) {
   writing_->dataset.files = sums[1];
   if (!status.ok()) return status;
   entry.dataset = writing_->dataset;
+  for (const auto& set : writing_->redundancy->sets) {
+    if (set.scheme == redundancy::Scheme::kSingle) continue;
+    FileMeta meta;
+    meta.file = set.file_name(set.index_of(context_->rank()));
+    meta.type = redundancy::redundancy_file_type(set.scheme);
+    meta.ranks = context_->size();
+    entry.put(std::move(meta));
+  }
   return cache_->update(context_->rank(), id, [&](FilemapEntry& e) { e = std::move(entry); });
+}
+
+// Files that the program wrote straight to the prefix directory: checked, made durable, and committed like a
+// flush.
+Status Runtime::complete_bypassed(bool valid) {
+  Context& c = *context_;
+  const FilemapEntry entry = *cache_->filemap().get(c.rank(), writing_->dataset.id);
+  flush::RankFiles files;
+  std::array<std::uint64_t, 2> sums = {0, 0};
+  Status status = valid ? Status() : failed_precondition("the program marked its files invalid");
+  for (const FileMeta& meta : entry.files) {
+    if (!status.ok()) break;
+    auto found = sync_and_checksum(c.fs(), c.job().prefix + "/" + meta.file);
+    status = found.status();
+    if (!status.ok()) break;
+    flush::StoredFile file;
+    file.file = *relative_to(meta.original, c.job().prefix);
+    file.size = found->first;
+    file.crc = found->second;
+    sums[0] += file.size;
+    sums[1] += 1;
+    files.push_back(std::move(file));
+  }
+  SCR_RETURN_IF_ERROR(agree(c.world(), status, "completing the dataset"));
+  c.world().all_reduce(sums, ReduceOp::kSum);
+  writing_->dataset.size = sums[0];
+  writing_->dataset.files = sums[1];
+  writing_->dataset.complete = true;
+  SCR_ASSIGN_OR_RETURN(auto flush,
+                       flush::Flush::adopt(c.world(), c.fs(), c.job().prefix, writing_->dataset, std::move(files)));
+  SCR_RETURN_IF_ERROR(flush->finish(c.world(), c.node()));
+  status = cache_->forget(c.rank(), writing_->dataset.id);
+  if (!status.ok()) log::warning("{}", status.message());
+  return {};
 }
 
 // Encodes every set of this rank. All processes come to all their sets, whatever happened in one of them.
@@ -251,18 +308,9 @@ Status Runtime::encode() {
   FilemapEntry entry = *cache_->filemap().get(c.rank(), id);
   SCR_ASSIGN_OR_RETURN(StoredDescriptor descriptor, StoredDescriptor::from_hash(entry.redundancy));
   std::vector<const redundancy::RedundancySet*> sets;
-  for (const auto& set : descriptor.sets) {
-    sets.push_back(&set);
-    if (set.scheme == redundancy::Scheme::kSingle) continue;
-    FileMeta meta;
-    meta.file = set.file_name(set.index_of(c.rank()));
-    meta.type = redundancy::redundancy_file_type(set.scheme);
-    meta.ranks = c.size();
-    entry.put(std::move(meta));
-  }
+  for (const auto& set : descriptor.sets) sets.push_back(&set);
   std::sort(sets.begin(), sets.end(), [](const auto* a, const auto* b) { return a->id < b->id; });
-  Status status = cache_->update(c.rank(), id, [&](FilemapEntry& e) { e = entry; });
-  SCR_RETURN_IF_ERROR(agree(c.world(), status, "registering redundancy files"));
+  Status status;
 
   EventToken event = log_.begin(EventType::kEncode, id, writing_->dataset.name);
   for (const auto* set : sets) {

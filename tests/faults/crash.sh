@@ -6,7 +6,7 @@
 #
 # SAMPLES numbers N are spread over all operations of the step; SEED (default: random, printed) places them.
 source "$(dirname "$0")/lib.sh"
-what=$1 samples=$2 seed=${3:-$RANDOM}
+what=$1 samples=$2 seed=${3:-${SEED:-$RANDOM}}
 RANDOM=$seed
 echo "seed $seed"
 per_node_here=1 # ranks on each of four nodes
@@ -31,7 +31,7 @@ step_under_test() {
   fi
 }
 
-# Operations of a rank in that step: sets `first` and `count`. For a checkpoint those of SCR_Init, which are
+# Operations of a rank in that step: sets `first`, `count` and `writes`. For a checkpoint those of SCR_Init, which are
 # the business of the other steps, do not count.
 measure() { # rank
   prepare
@@ -43,6 +43,7 @@ measure() { # rank
     first=$(grep -nm 1 'mkdir.*dataset\|write.*filemap_' <(tail -n +20 "$SCR_PREFIX/operations") | cut -d: -f 1)
     first=$((${first:-1} + 19))
   fi
+  writes=$(grep -c ' write ' "$SCR_PREFIX/operations")
   rm -f "$SCR_PREFIX/operations"
   check $((count > first + 10 ? 0 : 1)) "only $count operations were counted"
 }
@@ -54,11 +55,13 @@ expect_restart 0
 faults=(kill kill kill eio kill tear enospc kill eio,repeat=all short)
 for ((i = 0; i < samples; i++)); do
   rank=$((i % ranks))
-  ((i < ranks)) && { measure $rank; counts[rank]=$count firsts[rank]=$first; }
+  ((i < ranks)) && { measure $rank; counts[rank]=$count firsts[rank]=$first write_counts[rank]=$writes; }
   first=${firsts[rank]} count=${counts[rank]}
   # The i-th of equal parts, somewhere inside it.
   n=$((first + ((i * 1000 + RANDOM % 1000) * (count - first + 1)) / (samples * 1000)))
   fault=${faults[i % ${#faults[@]}]}
+  # These two strike at writes alone, and count them alone.
+  [[ $fault == tear || $fault == short ]] && n=$((1 + n * (write_counts[rank] - 1) / count)) fault+=,op=write
   prepare
   newest=$(last_recorded)
   case_name="$what, rank $rank, n=$n of $count, $fault (seed $seed)"

@@ -50,6 +50,7 @@ for ((round = 1; round <= rounds; round++)); do
   out=$(<"$SCR_PREFIX/killed.out")
   expect_harmless
   newest=$(last_recorded)
+  echo "$case_name: exit status $status, newest recorded $newest"
   app "0 1 2 3" 0 2 3000 --check-only
   expect_newest "$newest"
 done

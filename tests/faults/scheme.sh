@@ -45,10 +45,12 @@ app any 2 2 5000
 expect_restart 0
 step=2
 while read -r -a lost <&3; do
-  # One of them is replaced by the spare node, which moves the ranks behind it; the others come back empty.
+  # One of them is replaced by the spare node, which moves the ranks behind it; the others, and all if there
+  # is no spare, come back empty.
   revive_all
   lose "${lost[@]}"
   for node in "${lost[@]:1}"; do cluster revive "node$node"; done
+  ((nodes == $(cluster nodes | wc -l))) && revive_all
   app any 1 2 5000
   expect_restart $step
   expect_text "dataset $step .* restored from the cache, [1-9][0-9]* rank"
