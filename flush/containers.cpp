@@ -28,6 +28,14 @@ std::vector<Segment> place_in_containers(std::uint64_t offset, std::uint64_t siz
   return segments;
 }
 
+std::uint64_t offset_in_stream(Communicator& world, Communicator& node, std::uint64_t bytes) {
+  const std::uint64_t node_total = node.all_reduce(bytes, ReduceOp::kSum);
+  auto leaders = world.split(node.rank() == 0 ? 0 : Communicator::kNoColor, world.rank());
+  std::uint64_t node_offset = leaders ? leaders->exclusive_scan_sum(node_total) : 0;
+  node_offset = node.all_reduce(node_offset, ReduceOp::kMax);
+  return node_offset + node.exclusive_scan_sum(bytes);
+}
+
 Hash segments_to_hash(const std::vector<Segment>& segments) {
   Hash hash;
   for (std::size_t i = 0; i < segments.size(); ++i) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/hash.hpp"
+#include "core/mpi/communicator.hpp"
 
 namespace scr::flush {
 
@@ -24,6 +25,10 @@ std::string parity_container_name(std::uint64_t index);  // ctr.parity.<index>.s
 // The segments of a file of `size` bytes that starts at `offset` in the stream. An empty file has none.
 std::vector<Segment> place_in_containers(std::uint64_t offset, std::uint64_t size,
                                          std::uint64_t container_size);
+
+// Collective: where the `bytes` of this rank start in the stream of all ranks, node after node: a sum over each
+// node, a scan over the nodes, a scan within the node (seed 000).
+std::uint64_t offset_in_stream(Communicator& world, Communicator& node, std::uint64_t bytes);
 
 // Under the key SEG: 0, 1, ... -> FILE, OFFSET, LENGTH, CRC.
 Hash segments_to_hash(const std::vector<Segment>& segments);

@@ -94,6 +94,13 @@ Result<std::unique_ptr<Flush>> Flush::adopt(Communicator& world, FileSystem& fs,
   SCR_RETURN_IF_ERROR(flush->take_directory(world));
   flush->summary_.dataset = dataset;
   flush->summary_.complete = true;
+  std::set<std::string> parents;
+  for (const StoredFile& file : flush->files_) parents.insert(parent_of(prefix + "/" + file.file));
+  Status status;
+  for (const std::string& parent : parents) {
+    if (status.ok()) status = fs.sync_directory(parent);
+  }
+  SCR_RETURN_IF_ERROR(agree_all(world, status, "writing straight to the prefix directory"));
   SCR_RETURN_IF_ERROR(write_rank2file(world, fs, flush->directory(), flush->files_));
   flush->copied_ = true;
   return flush;
@@ -187,15 +194,10 @@ Status Flush::make_parents(Communicator& world) {
   return agree_all(world, status, "making directories in the prefix directory");
 }
 
-// Offsets by a sum over each node, a scan over the nodes and one within the node (seed 000).
 Status Flush::plan_containers(Communicator& world, Communicator& node, const std::string& cache_directory) {
   std::uint64_t mine = 0;
   for (const StoredFile& file : files_) mine += file.size;
-  const std::uint64_t node_total = node.all_reduce(mine, ReduceOp::kSum);
-  auto leaders = world.split(node.rank() == 0 ? 0 : Communicator::kNoColor, world.rank());
-  std::uint64_t node_offset = leaders ? leaders->exclusive_scan_sum(node_total) : 0;
-  node_offset = node.all_reduce(node_offset, ReduceOp::kMax);
-  std::uint64_t offset = node_offset + node.exclusive_scan_sum(mine);
+  std::uint64_t offset = offset_in_stream(world, node, mine);
   for (StoredFile& file : files_) {
     file.segments = place_in_containers(offset, file.size, options_.container_size);
     offset += file.size;

@@ -59,36 +59,181 @@ Status for_each_file(FileSystem& fs, const std::string& prefix, const std::strin
     }
   }
   if (summary == nullptr || !summary->containers) return {};
-  auto container = [&](const std::string& name) {
+  auto container = [&](const std::string& name, std::uint64_t size) {
     StoredFile file;
     file.file = name;
+    file.size = size;
     return action(directory, file);
   };
-  for (std::uint64_t i = 0; i < summary->container_count; ++i) SCR_RETURN_IF_ERROR(container(container_name(i)));
+  for (std::uint64_t i = 0; i < summary->container_count; ++i) {
+    SCR_RETURN_IF_ERROR(container(container_name(i), container_length(*summary, i)));
+  }
   for (std::uint64_t i = 0; i < parity_container_count(*summary); ++i) {
-    SCR_RETURN_IF_ERROR(container(parity_container_name(i)));
+    SCR_RETURN_IF_ERROR(container(parity_container_name(i), parity_container_length(*summary, i)));
   }
   return {};
 }
 
+// What a killed write_file_atomically() leaves.
+bool is_hash_file_temporary(const std::string& name) {
+  return name.starts_with(".") && name.find(".tmp.") != std::string::npos;
+}
+
+Status remove_hash_file_temporaries(FileSystem& fs, const std::string& directory) {
+  SCR_ASSIGN_OR_RETURN(auto entries, fs.list(directory));
+  for (const DirectoryEntry& entry : entries) {
+    if (is_hash_file_temporary(entry.name)) SCR_RETURN_IF_ERROR(fs.remove_if_exists(directory + "/" + entry.name));
+  }
+  return {};
+}
+
+// The same in .scr itself. Others may be writing there: each file has a lock for that.
+Status remove_stray_temporaries(FileSystem& fs, const std::string& directory) {
+  SCR_ASSIGN_OR_RETURN(auto entries, fs.list(directory));
+  for (const DirectoryEntry& entry : entries) {
+    if (!is_hash_file_temporary(entry.name) || entry.type != FileInfo::Type::kRegular) continue;
+    const std::string target = entry.name.substr(1, entry.name.find(".tmp.") - 1);
+    auto lock = fs.open(directory + "/" + target + ".lock", OpenOptions::read_write());
+    if (lock.ok()) SCR_RETURN_IF_ERROR((*lock)->lock(LockMode::kExclusive, /*wait=*/true));
+    SCR_RETURN_IF_ERROR(fs.remove_if_exists(directory + "/" + entry.name));
+  }
+  return {};
+}
+
+// A summary that is damaged commits nothing.
+Result<bool> is_committed(FileSystem& fs, const std::string& directory) {
+  auto summary = read_summary(fs, directory);
+  if (summary.ok()) return true;
+  const StatusCode code = summary.status().code();
+  if (code == StatusCode::kNotFound || code == StatusCode::kCorrupt) return false;
+  return summary.status();
+}
+
+// Removes the temporary files of a flush that was begun, then its directory.
+Status remove_begun(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
+                    const DatasetDescriptor& owner) {
+  Status status = for_each_file(fs, prefix, prefix + "/.scr/" + directory_name, nullptr,
+                                [&](const std::string& base, const StoredFile& file) {
+    return fs.remove_if_exists(base + "/" + temporary_name(file.file, owner));
+  });
+  // Without a plan no data was written; with a damaged one nobody knows its names.
+  if (status.code() == StatusCode::kCorrupt) {
+    log::warning("temporary files of dataset {} ('{}') may remain: {}", owner.id, owner.name, status.message());
+  } else if (!status.ok() && status.code() != StatusCode::kNotFound) {
+    return status;
+  }
+  return remove_dataset_directory(fs, prefix, directory_name);
+}
+
+// A directory whose flush was cut before it said whose it is, or after it had been removed but for that.
+Status remove_nobodys(FileSystem& fs, const std::string& directory) {
+  SCR_ASSIGN_OR_RETURN(auto entries, fs.list(directory));
+  const bool empty = std::all_of(entries.begin(), entries.end(), [](const DirectoryEntry& entry) {
+    return is_hash_file_temporary(entry.name);
+  });
+  if (!empty) return {};
+  SCR_RETURN_IF_ERROR(remove_hash_file_temporaries(fs, directory));
+  return fs.remove_directory(directory);
+}
+
+// Gives the files of a committed dataset their names. False if one is in neither place.
+Result<bool> rename_waiting(FileSystem& fs, const std::string& prefix, const std::string& directory,
+                            const Summary& summary) {
+  bool whole = true;
+  Status status = for_each_file(fs, prefix, directory, &summary,
+                                [&](const std::string& base, const StoredFile& file) -> Status {
+    const std::string path = base + "/" + file.file;
+    const std::string temporary = base + "/" + temporary_name(file.file, summary.dataset);
+    SCR_ASSIGN_OR_RETURN(bool waiting, fs.exists(temporary));
+    if (waiting) {
+      SCR_RETURN_IF_ERROR(fs.rename(temporary, path));
+      return fs.sync_directory(At(std::filesystem::path(path).parent_path()));
+    }
+    auto info = fs.info(path);  // renamed before the run was killed
+    if (!info.ok() && info.status().code() != StatusCode::kNotFound) return info.status();
+    if (!info.ok() || info->size != file.size) {
+      log::warning("'{}' of dataset {} ('{}') is missing", path, summary.dataset.id, summary.dataset.name);
+      whole = false;
+    }
+    return {};
+  });
+  if (status.code() == StatusCode::kCorrupt || status.code() == StatusCode::kNotFound) {
+    log::warning("the flush of '{}' cannot be finished: {}", summary.dataset.name, status.message());
+    return false;
+  }
+  if (!status.ok()) return status.with_context("finishing the flush of '" + summary.dataset.name + "'");
+  return whole;
+}
+
+Status roll_forward_one(FileSystem& fs, const std::string& prefix, const std::string& directory_name, Summary summary) {
+  const std::string directory = prefix + "/.scr/" + directory_name;
+  SCR_ASSIGN_OR_RETURN(bool whole, rename_waiting(fs, prefix, directory, summary));
+  summary.complete = summary.complete && whole;
+  SCR_RETURN_IF_ERROR(remove_hash_file_temporaries(fs, directory));
+  return add_to_index(fs, prefix, directory_name, summary);
+}
+
+bool is_directory_of(const std::string& name, int id) {
+  const std::string first = fmt::format("scr.dataset.{}", id);
+  return name == first || name.starts_with(first + ".");
+}
+
+// Directories of flushes of this very dataset.
+Result<std::vector<std::string>> directories_of(FileSystem& fs, const std::string& prefix,
+                                                const DatasetDescriptor& dataset) {
+  SCR_ASSIGN_OR_RETURN(auto names, dataset_directories(fs, prefix));
+  std::vector<std::string> found;
+  for (const std::string& name : names) {
+    if (!is_directory_of(name, dataset.id)) continue;
+    auto owner = read_intent(fs, prefix + "/.scr/" + name);
+    if (owner.ok() && owner->id == dataset.id && owner->created == dataset.created) found.push_back(name);
+  }
+  return found;
+}
+
 }  // namespace
 
-Status write_intent(FileSystem& fs, const std::string& directory, const DatasetDescriptor& dataset) {
+Status write_intent(FileSystem& fs, const std::string& directory, const DatasetDescriptor& dataset,
+                    const std::string& layout) {
   Hash hash;
   hash.set("DSET", dataset.to_hash());
+  hash.set_value("LAYOUT", layout);
   return write_hash_file(fs, intent_path(directory), hash, Durability::kDurable);
 }
 
 Result<std::string> find_intent(FileSystem& fs, const std::string& prefix, const DatasetDescriptor& dataset) {
-  SCR_ASSIGN_OR_RETURN(auto names, dataset_directories(fs, prefix));
+  SCR_ASSIGN_OR_RETURN(auto names, directories_of(fs, prefix, dataset));
   for (const std::string& name : names) {
-    const std::string directory = prefix + "/.scr/" + name;
-    auto owner = read_intent(fs, directory);
-    if (!owner.ok() || owner->id != dataset.id || owner->created != dataset.created) continue;
-    SCR_ASSIGN_OR_RETURN(bool committed, fs.exists(directory + "/" + std::string(kSummaryName)));
+    SCR_ASSIGN_OR_RETURN(bool committed, is_committed(fs, prefix + "/.scr/" + name));
     if (!committed) return name;
   }
   return std::string();
+}
+
+Result<bool> take_up(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
+                     const std::string& layout) {
+  const std::string directory = prefix + "/.scr/" + directory_name;
+  SCR_ASSIGN_OR_RETURN(Hash hash, read_hash_file(fs, intent_path(directory)));
+  if (hash.value("LAYOUT") != layout) {
+    SCR_ASSIGN_OR_RETURN(DatasetDescriptor owner, read_intent(fs, directory));
+    SCR_RETURN_IF_ERROR(remove_begun(fs, prefix, directory_name, owner));
+    return false;
+  }
+  SCR_RETURN_IF_ERROR(remove_hash_file_temporaries(fs, directory));
+  return true;
+}
+
+Result<bool> roll_forward_dataset(FileSystem& fs, const std::string& prefix, const DatasetDescriptor& dataset) {
+  SCR_ASSIGN_OR_RETURN(auto names, directories_of(fs, prefix, dataset));
+  for (const std::string& name : names) {
+    auto summary = read_summary(fs, prefix + "/.scr/" + name);
+    if (!summary.ok()) continue;
+    SCR_RETURN_IF_ERROR(roll_forward_one(fs, prefix, name, *summary));
+    SCR_ASSIGN_OR_RETURN(Index index, read_index(fs, prefix));
+    const IndexEntry* entry = index.find_directory(name);
+    if (entry != nullptr && entry->complete) return true;
+  }
+  return false;
 }
 
 Status add_to_index(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
@@ -100,7 +245,9 @@ Status add_to_index(FileSystem& fs, const std::string& prefix, const std::string
     entry.complete = summary.complete;
     entry.flushed = timestamp_now();
     index.put(std::move(entry));
-    if (summary.complete && summary.dataset.is_checkpoint()) index.set_current(directory_name);
+    const IndexEntry* current = index.find_directory(index.current());
+    const bool older = current != nullptr && current->id() > summary.dataset.id;
+    if (summary.complete && summary.dataset.is_checkpoint() && !older) index.set_current(directory_name);
     return {};
   }));
   return fs.remove_if_exists(intent_path(prefix + "/.scr/" + directory_name));
@@ -129,38 +276,33 @@ Status roll_forward(FileSystem& fs, const std::string& prefix, std::vector<std::
     if (index.find_directory(name) != nullptr) continue;
     SCR_ASSIGN_OR_RETURN(bool begun, fs.exists(intent_path(directory)));
     if (!begun) continue;
-    auto summary = read_summary(fs, directory);
-    if (!summary.ok()) continue;  // not committed, or damaged: then it cannot be trusted
-    Status status = for_each_file(fs, prefix, directory, &*summary,
-                                  [&](const std::string& base, const StoredFile& file) -> Status {
-      const std::string temporary = base + "/" + temporary_name(file.file, summary->dataset);
-      SCR_ASSIGN_OR_RETURN(bool waiting, fs.exists(temporary));
-      if (!waiting) return {};  // renamed before the run was killed
-      SCR_RETURN_IF_ERROR(fs.rename(temporary, base + "/" + file.file));
-      return fs.sync_directory(At(std::filesystem::path(base + "/" + file.file).parent_path()));
-    });
-    if (!status.ok()) return status.with_context("finishing the flush of '" + summary->dataset.name + "'");
-    SCR_RETURN_IF_ERROR(add_to_index(fs, prefix, name, *summary));
-    if (rolled != nullptr) rolled->push_back(summary->dataset.name);
+    SCR_ASSIGN_OR_RETURN(bool committed, is_committed(fs, directory));
+    if (!committed) continue;
+    SCR_ASSIGN_OR_RETURN(Summary summary, read_summary(fs, directory));
+    SCR_RETURN_IF_ERROR(roll_forward_one(fs, prefix, name, summary));
+    if (rolled != nullptr) rolled->push_back(summary.dataset.name);
   }
-  return {};
+  // Cut between the index and the very last step: only the newest flush can be.
+  if (index.entries().empty()) return {};
+  return fs.remove_if_exists(intent_path(prefix + "/.scr/" + index.entries().front().directory));
 }
 
 Status clean_up(FileSystem& fs, const std::string& prefix, std::span<const std::int64_t> keep) {
   SCR_ASSIGN_OR_RETURN(auto names, dataset_directories(fs, prefix));
+  SCR_ASSIGN_OR_RETURN(Index index, read_index(fs, prefix));
+  SCR_RETURN_IF_ERROR(remove_stray_temporaries(fs, prefix + "/.scr"));
   for (const std::string& name : names) {
     const std::string directory = prefix + "/.scr/" + name;
+    if (index.find_directory(name) != nullptr) continue;
     auto owner = read_intent(fs, directory);
+    if (owner.status().code() == StatusCode::kNotFound) SCR_RETURN_IF_ERROR(remove_nobodys(fs, directory));
     if (!owner.ok() || std::find(keep.begin(), keep.end(), owner->created) != keep.end()) continue;
-    SCR_ASSIGN_OR_RETURN(bool committed, fs.exists(directory + "/" + std::string(kSummaryName)));
+    SCR_ASSIGN_OR_RETURN(bool committed, is_committed(fs, directory));
     if (committed) continue;
     log::info("removing what is left of the flush of dataset {} ('{}')", owner->id, owner->name);
-    Status status = for_each_file(fs, prefix, directory, nullptr, [&](const std::string& base, const StoredFile& file) {
-      return fs.remove_if_exists(base + "/" + temporary_name(file.file, *owner));
-    });
-    // Without a plan no data was written.
-    if (!status.ok() && status.code() != StatusCode::kNotFound) return status;
-    SCR_RETURN_IF_ERROR(remove_dataset_directory(fs, prefix, name));
+    Status status = remove_begun(fs, prefix, name, *owner);
+    if (status.is_transient()) return status;
+    if (!status.ok()) log::warning("{}", status.message());  // somebody keeps files there: no reason to stop
   }
   return {};
 }

@@ -169,7 +169,7 @@ void add_flush(Table& table) {
       {"SCR_PREFIX_SIZE", count(0), "0",
        "Number of checkpoints kept in the prefix, the oldest are deleted; 0 keeps all."});
   table.push_back({"SCR_PREFIX_PURGE", boolean(), "0",
-                   "With 1 all datasets in the prefix are deleted when the program starts."});
+                   "With 1 all checkpoints in the prefix are deleted when the program starts; output stays."});
 }
 
 void add_containers(Table& table) {

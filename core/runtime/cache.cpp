@@ -22,18 +22,23 @@ std::uint64_t generation_of(const std::string& name) {
 
 }  // namespace
 
-// A filemap that is damaged costs the ranks it lists, which redundancy covers; it must not cost the rest.
-Result<Filemap> Cache::read_node_filemaps(std::vector<std::string>& old_names) {
+// A filemap that is damaged costs the ranks it lists, which redundancy covers; it must not cost the rest. One
+// that cannot be read now may be readable later: it is kept.
+Result<Filemap> Cache::read_node_filemaps(std::vector<std::string>& old_names,
+                                          std::vector<std::string>& kept_names) {
   Filemap all;
   auto names = read_master_filemap(context_.fs(), At(context_.control(), kMasterFilemap));
   if (!names.ok()) {
     if (names.status().code() == StatusCode::kNotFound) return all;
+    if (names.status().code() != StatusCode::kCorrupt) return names.status();
     log::warning("{}; the cache of this node counts as lost", names.status().message());
     return all;
   }
-  old_names = *names;
   for (const std::string& name : *names) {
     auto filemap = read_filemap(context_.fs(), At(context_.control(), name));
+    const bool useless = !filemap.ok() && (filemap.status().code() == StatusCode::kCorrupt ||
+                                           filemap.status().code() == StatusCode::kNotFound);
+    (filemap.ok() || useless ? old_names : kept_names).push_back(name);
     if (filemap.ok()) {
       all.merge(*filemap);
     } else {
@@ -80,10 +85,11 @@ Filemap Cache::deal_out(const Filemap& node_filemap) {
 Status Cache::start() {
   Communicator& node = context_.node();
   std::vector<std::string> old_names;
+  std::vector<std::string> kept_names;
   Filemap node_filemap;
   Status status;
   if (node.rank() == 0) {
-    auto read = read_node_filemaps(old_names);
+    auto read = read_node_filemaps(old_names, kept_names);
     if (read.ok()) node_filemap = std::move(*read);
     status = read.status();
   }
@@ -91,13 +97,15 @@ Status Cache::start() {
   filemap_ = deal_out(node_filemap);
 
   std::uint64_t generation = 0;
-  for (const std::string& name : old_names) generation = std::max(generation, generation_of(name));
+  for (const auto* names : {&old_names, &kept_names}) {
+    for (const std::string& name : *names) generation = std::max(generation, generation_of(name));
+  }
   generation = node.all_reduce(generation, ReduceOp::kMax) + 1;
   name_ = fmt::format("filemap_{}_{}.scrinfo", generation, node.rank());
   SCR_RETURN_IF_ERROR(agree(context_.world(), save(), "writing the filemaps"));
 
   if (node.rank() == 0) {
-    std::vector<std::string> names;
+    std::vector<std::string> names = kept_names;
     for (int i = 0; i < node.size(); ++i) {
       names.push_back(fmt::format("filemap_{}_{}.scrinfo", generation, i));
     }

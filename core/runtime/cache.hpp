@@ -47,7 +47,8 @@ class Cache {
 
  private:
   Status save();
-  Result<Filemap> read_node_filemaps(std::vector<std::string>& old_names);
+  Result<Filemap> read_node_filemaps(std::vector<std::string>& old_names,
+                                     std::vector<std::string>& kept_names);
   Filemap deal_out(const Filemap& node_filemap);
 
   Context& context_;

@@ -95,10 +95,13 @@ class Runtime {
   // Takes the prefix directory for this job, ends flushes that a killed run left.
   Status open_prefix();
   Status clean_prefix();
+  // Keeps the newest SCR_PREFIX_SIZE checkpoints in the prefix directory; output stays.
+  void trim_prefix(std::uint64_t keep);
   bool in_prefix(const DatasetDescriptor& dataset);
   Status flush_dataset(const DatasetDescriptor& dataset, bool background);
   Status flush_if_due();
   void settle(const std::vector<FlushOutcome>& outcomes);
+  void remove_flush_leftovers();
   void poll_flushes() { settle(flusher_->poll()); }
   void set_flush_state(const DatasetDescriptor& dataset, bool flushing, bool in_prefix);
   Status final_flush();
@@ -118,6 +121,7 @@ class Runtime {
 
   Status record_files(bool valid);
   Status complete_bypassed(bool valid);
+  void plan_containers(FilemapEntry& entry);
   Status encode();
   Status seal();
   Status abandon(const Status& why);
@@ -144,6 +148,7 @@ class Runtime {
   EventToken compute_event_;
   CheckpointTimer timer_;
   FlushFile flush_file_;
+  bool flush_leftovers_ = false;       // a flush of this run has failed
   std::vector<CachedDataset> cached_;  // ascending by id, the same on all ranks
   std::optional<Writing> writing_;
   bool in_restart_ = false;

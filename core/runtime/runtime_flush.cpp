@@ -24,6 +24,15 @@ std::string owner_text(FileSystem& fs, const std::string& directory) {
   return owner.ok() ? fmt::format("job {} of {} on {}", owner->job_id, owner->user, owner->host) : "another job";
 }
 
+// The summary is there, whole, and of the dataset that the index says.
+Status check_summary(FileSystem& fs, const std::string& directory, const DatasetDescriptor& dataset) {
+  SCR_ASSIGN_OR_RETURN(flush::Summary summary, flush::read_summary(fs, directory));
+  const bool same = summary.dataset.id == dataset.id && summary.dataset.created == dataset.created;
+  if (summary.complete && same) return {};
+  return corrupt(fmt::format("'{}/{}' {}", directory, flush::kSummaryName,
+                             same ? "says that the dataset is not complete" : "is of another dataset"));
+}
+
 }  // namespace
 
 // --- the prefix directory at the start ------------------------------------------------------------------
@@ -56,6 +65,7 @@ Status Runtime::open_prefix() {
       info.prefix = c.job().prefix;
       status = directory.ok() ? write_owner_file(c.fs(), **directory, info) : directory.status();
     }
+    if (status.ok() && c.config().get_bool("SCR_PREFIX_PURGE")) trim_prefix(0);
     std::vector<std::string> rolled;
     if (status.ok()) status = flush::roll_forward(c.fs(), c.job().prefix, &rolled);
     for (const std::string& name : rolled) log::info("the flush of '{}', which was cut, is complete now", name);
@@ -154,11 +164,14 @@ Status Runtime::flush_dataset(const DatasetDescriptor& dataset, bool background)
 void Runtime::settle(const std::vector<FlushOutcome>& outcomes) {
   for (const FlushOutcome& outcome : outcomes) {
     set_flush_state(outcome.dataset, false, outcome.status.ok());
+    flush_leftovers_ = flush_leftovers_ || !outcome.status.ok();
     if (context_->rank() != 0) continue;
     log_.once(EventType::kFlush,
               {.ok = outcome.status.ok(), .bytes = outcome.dataset.size, .files = outcome.dataset.files,
                .seconds = outcome.seconds, .note = std::string(outcome.status.message())},
               outcome.dataset.id, outcome.dataset.name);
+    const std::uint64_t keep = context_->config().get_uint("SCR_PREFIX_SIZE");
+    if (outcome.status.ok() && keep > 0) trim_prefix(keep);
     if (outcome.status.ok()) {
       log::info("dataset {} ('{}') flushed: {} bytes in {} files, {:.2f} s", outcome.dataset.id, outcome.dataset.name,
                 outcome.dataset.size, outcome.dataset.files, outcome.seconds);
@@ -166,6 +179,34 @@ void Runtime::settle(const std::vector<FlushOutcome>& outcomes) {
       log::error("dataset {} ('{}') could not be flushed, its copy in the cache stays: {}", outcome.dataset.id,
                  outcome.dataset.name, outcome.status.message());
     }
+  }
+  const bool succeeded = std::any_of(outcomes.begin(), outcomes.end(), [](const FlushOutcome& o) { return o.status.ok(); });
+  if (succeeded && flush_leftovers_ && context_->rank() == 0) remove_flush_leftovers();
+}
+
+// Temporary files of flushes that failed, whose datasets have left the cache since.
+void Runtime::remove_flush_leftovers() {
+  std::vector<std::int64_t> keep;
+  for (const CachedDataset& cached : cached_) keep.push_back(cached.dataset.created);
+  Status status = flush::clean_up(context_->fs(), context_->job().prefix, keep);
+  if (!status.ok()) log::warning("{}", status.message());
+}
+
+void Runtime::trim_prefix(std::uint64_t keep) {
+  if (context_->rank() != 0) return;
+  FileSystem& fs = context_->fs();
+  auto index = flush::read_index(fs, context_->job().prefix);
+  if (!index.ok()) {
+    log::warning("{}", index.status().message());
+    return;
+  }
+  std::uint64_t kept = 0;
+  for (const flush::IndexEntry& entry : index->entries()) {  // newest first
+    if (!entry.dataset.is_checkpoint() || entry.dataset.output || !entry.complete) continue;
+    if (kept++ < keep) continue;
+    log::info("deleting dataset {} ('{}') from the prefix directory", entry.id(), entry.dataset.name);
+    Status status = flush::delete_dataset(fs, context_->job().prefix, entry.directory);
+    if (!status.ok()) log::warning("{}", status.message());
   }
 }
 
@@ -291,6 +332,9 @@ void Runtime::mark_fetched(const std::string& directory_name, bool ok) {
 Status Runtime::fetch(const DatasetDescriptor& dataset, const std::string& directory_name) {
   Context& c = *context_;
   const std::string directory = c.prefix_scr() + "/" + directory_name;
+  Status described;
+  if (c.rank() == 0) described = check_summary(c.fs(), directory, dataset);
+  SCR_RETURN_IF_ERROR(agree(c.world(), described, "reading the summary", Report::kQuiet));
   auto files = flush::read_rank2file(c.world(), c.fs(), directory);
   SCR_RETURN_IF_ERROR(agree(c.world(), files.status(), "reading rank2file", Report::kQuiet));
   // Remains of the same dataset in the cache that could not be rebuilt make way for the whole one.

@@ -13,6 +13,7 @@
 #include "core/runtime/runtime.hpp"
 #include "core/runtime/stored_descriptor.hpp"
 #include "core/scr.h"
+#include "flush/containers.hpp"
 #include "flush/fetch.hpp"
 
 namespace scr {
@@ -254,6 +255,7 @@ Status Runtime::record_files(bool valid) {
   context_->world().all_reduce(sums, ReduceOp::kSum);
   writing_->dataset.size = sums[0];
   writing_->dataset.files = sums[1];
+  if (context_->config().get_bool("SCR_USE_CONTAINERS")) plan_containers(entry);
   if (!status.ok()) return status;
   entry.dataset = writing_->dataset;
   for (const auto& set : writing_->redundancy->sets) {
@@ -265,6 +267,21 @@ Status Runtime::record_files(bool valid) {
     entry.put(std::move(meta));
   }
   return cache_->update(context_->rank(), id, [&](FilemapEntry& e) { e = std::move(entry); });
+}
+
+// Collective: where the files would be in containers, so that a serial copy after a crash (scr_copy) writes the
+// same ones that a flush does.
+void Runtime::plan_containers(FilemapEntry& entry) {
+  const std::uint64_t size = context_->config().get_bytes("SCR_CONTAINER_SIZE");
+  std::uint64_t bytes = 0;
+  for (const FileMeta& meta : entry.files) bytes += meta.size;
+  std::uint64_t offset = flush::offset_in_stream(context_->world(), context_->node(), bytes);
+  entry.flush.set_value("CONTAINER_SIZE", size);
+  for (const FileMeta& meta : entry.files) {
+    const auto segments = flush::place_in_containers(offset, meta.size, size);
+    entry.flush.at("FILE").at(meta.file).set("SEG", flush::segments_to_hash(segments));
+    offset += meta.size;
+  }
 }
 
 // Files that the program wrote straight to the prefix directory: checked, made durable, and committed like a

@@ -23,6 +23,13 @@ prepare() {
   turn=$((turn + 1))
 }
 
+# The redundancy of what is written for a sample. It would hide what a checkpoint or a move loses, so these do
+# without it every other time.
+choose_scheme() { # sample
+  export SCR_COPY_TYPE=XOR
+  if [[ $what != rebuild ]] && (($1 % 2)); then SCR_COPY_TYPE=SINGLE; fi
+}
+
 step_under_test() {
   if [[ $what == checkpoint ]]; then
     app "$order" 2 2 3000 --record "$record"
@@ -31,8 +38,8 @@ step_under_test() {
   fi
 }
 
-# Operations of a rank in that step: sets `first`, `count` and `writes`. For a checkpoint those of SCR_Init, which are
-# the business of the other steps, do not count.
+# Operations of a rank in that step: sets `first`, `count` and `writes`. For a checkpoint those of SCR_Init,
+# which are the business of the other steps, do not count.
 measure() { # rank
   prepare
   SCR_FAULT="action=count-only,rank=$1,log=$SCR_PREFIX/operations" step_under_test
@@ -63,12 +70,14 @@ for ((i = 0; i < samples; i++)); do
   # These two strike at writes alone, and count them alone.
   [[ $fault == tear || $fault == short ]] && n=$((1 + n * (write_counts[rank] - 1) / count)) fault+=,op=write
   prepare
+  choose_scheme $i
   newest=$(last_recorded)
-  case_name="$what, rank $rank, n=$n of $count, $fault (seed $seed)"
+  case_name="$what, rank $rank, n=$n of $count, $fault, $SCR_COPY_TYPE (seed $seed)"
   SCR_FAULT="action=$fault,n=$n,rank=$rank" step_under_test
   expect_harmless
   hit=$out
   ((newest < $(last_recorded))) && newest=$(last_recorded)
+  choose_scheme $((i + 1))
   app "$order" 1 2 3000 --record "$record"
   expect_newest "$newest"
   [[ ${VERBOSE:-} ]] && printf '%s\n%s\n' "$case_name" "$(head -n 3 <<<"$hit")"
