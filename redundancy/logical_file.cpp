@@ -1,57 +1,17 @@
 #include "redundancy/logical_file.hpp"
 
 #include <fmt/format.h>
-#include <linux/magic.h>
-#include <sys/mman.h>
-#include <sys/vfs.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 
 namespace scr::redundancy {
-namespace {
-
-// Enters all pages into the page table at once, which is cheaper than a fault every few pages.
-void populate(std::span<const std::byte> bytes) {
-#ifdef MADV_POPULATE_READ
-  static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto first = reinterpret_cast<std::uintptr_t>(bytes.data()) / page * page;
-  const auto end = reinterpret_cast<std::uintptr_t>(bytes.data() + bytes.size());
-  (void)::madvise(reinterpret_cast<void*>(first), end - first, MADV_POPULATE_READ);
-#endif
-}
-
-bool is_in_memory(const File& file) {
-  struct statfs found {};
-  return ::fstatfs(file.descriptor(), &found) == 0 && found.f_type == TMPFS_MAGIC;
-}
-
-// Adds to a checksum bytes that are not in the processor's cache. Memory comes faster if it is asked for
-// some pages ahead than the processor, which stops at the end of each page, would do by itself.
-void update_from_memory(ScatteredCrc32& crc, std::uint64_t at, std::span<const std::byte> bytes) {
-  constexpr std::size_t kPage = 4096;
-  constexpr std::size_t kAhead = 4 * kPage;
-  constexpr std::size_t kLine = 64;
-  for (std::size_t done = 0; done < bytes.size(); done += kPage) {
-    const std::size_t end = std::min(done + kAhead + kPage, bytes.size());
-    for (std::size_t line = done + kAhead; line < end; line += kLine) {
-      __builtin_prefetch(bytes.data() + line);
-    }
-    crc.update(at + done, bytes.subspan(done, std::min(kPage, bytes.size() - done)));
-  }
-}
-
-}  // namespace
 
 Status LogicalFile::append(const std::string& name, std::uint64_t base, std::uint64_t size) {
   SCR_RETURN_IF_ERROR(add(name, base, size, /*writable=*/false));
   Part& part = *parts_.back();
   SCR_ASSIGN_OR_RETURN(const FileInfo info, part.file->info());
-  if (info.type == FileInfo::Type::kRegular && info.size == base + size) {
-    map(part);
-    return {};
-  }
+  if (info.type == FileInfo::Type::kRegular && info.size == base + size) return {};
   return corrupt(fmt::format("'{}' has {} bytes, but {} are recorded for it", part.file->path(),
                              info.size, base + size));
 }
@@ -103,25 +63,6 @@ Status LogicalFile::for_each_part(std::uint64_t offset, std::uint64_t length, Vi
     at += count;
   }
   return {};
-}
-
-void LogicalFile::map(Part& part) {
-  if (part.size == 0 || !is_in_memory(*part.file)) return;
-  if (auto mapping = part.file->map(part.base, part.size); mapping.ok()) {
-    part.mapping = *std::move(mapping);
-  }
-}
-
-std::span<const std::byte> LogicalFile::view(std::uint64_t offset, std::size_t length) {
-  const auto part = std::ranges::upper_bound(parts_, offset, {},
-                                             [](const auto& p) { return p->begin + p->size; });
-  if (part == parts_.end() || offset + length > (*part)->begin + (*part)->size) return {};
-  const std::uint64_t at = offset - (*part)->begin;
-  if ((*part)->mapping.bytes().empty()) return {};
-  const auto bytes = (*part)->mapping.bytes().subspan(static_cast<std::size_t>(at), length);
-  populate(bytes);
-  update_from_memory((*part)->crc, at, bytes);
-  return bytes;
 }
 
 Status LogicalFile::read(std::uint64_t offset, std::span<std::byte> buffer) {

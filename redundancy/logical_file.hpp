@@ -31,9 +31,6 @@ class LogicalFile {
   std::uint64_t size() const { return size_; }
   std::size_t file_count() const { return parts_.size(); }
 
-  // The bytes [offset, offset+length) as they are in memory: nothing is copied. Only files of a memory file
-  // system are mapped, for there reading cannot fail; empty if that is not so or the range is in two files.
-  std::span<const std::byte> view(std::uint64_t offset, std::size_t length);
   // Fills the whole buffer.
   Status read(std::uint64_t offset, std::span<std::byte> buffer);
   Status write(std::uint64_t offset, std::span<const std::byte> data);
@@ -60,7 +57,6 @@ class LogicalFile {
     std::uint64_t size = 0;
     std::unique_ptr<File> file{};  // null while not open
     std::list<Part*>::iterator use{};
-    Mapping mapping{};  // empty if it is not mapped
     ScatteredCrc32 crc{};
   };
   // Calls visit(part, offset in the part, offset in the range, length) for each part of the range.
@@ -70,7 +66,6 @@ class LogicalFile {
   // Opens the file if it is not; closes the one whose use is longest ago if too many are.
   Status open(Part& part, bool fresh = false);
   Status close(Part& part);
-  void map(Part& part);
 
   FileSystem* fs_;
   const Directory* directory_;

@@ -185,20 +185,6 @@ void Pass::provide_inputs(Step& step) {
 const std::byte* Pass::load(Step& step, const Slot& slot) {
   const std::size_t real = slot.real(step.offset, step.length);
   if (real == 0) return nullptr;
-  if (local(slot.member).status.ok()) {
-    const auto view = file_of(slot).view(slot.offset + step.offset, real);
-    // The head computes on what it has itself: whole, and aligned if it is to be XORed.
-    const bool fits = real >= step.wanted &&
-                      (!step.stripe->combination.is_xor() ||
-                       reinterpret_cast<std::uintptr_t>(view.data()) % kBufferAlignment == 0);
-    if (!view.empty() && (!is_head(step) || fits)) return view.data();
-    if (!view.empty()) {
-      std::byte* copy = take_buffer(step);
-      std::memcpy(copy, view.data(), real);
-      std::memset(copy + real, 0, step.length - real);
-      return copy;
-    }
-  }
   std::byte* buffer = take_buffer(step);
   Status& status = local(slot.member).status;
   if (status.ok()) status = file_of(slot).read(slot.offset + step.offset, {buffer, real});

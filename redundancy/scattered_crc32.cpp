@@ -6,12 +6,15 @@ namespace scr::redundancy {
 
 void ScatteredCrc32::update(std::uint64_t offset, std::span<const std::byte> bytes) {
   if (bytes.empty()) return;
-  auto node = streams_.extract(offset);
-  Stream stream = node.empty() ? Stream{offset, 0} : node.mapped();
-  Crc32 crc(stream.crc);
+  auto stream = streams_.extract(offset);
+  if (stream.empty()) {
+    stream = streams_.extract(streams_.emplace(offset, Stream{offset, 0}).first);
+  }
+  Crc32 crc(stream.mapped().crc);
   crc.update(bytes);
-  stream.crc = crc.value();
-  streams_.insert_or_assign(offset + bytes.size(), stream);
+  stream.mapped().crc = crc.value();
+  stream.key() = offset + bytes.size();
+  streams_.insert(std::move(stream));
 }
 
 std::optional<std::uint32_t> ScatteredCrc32::value(std::uint64_t size) const {
