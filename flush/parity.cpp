@@ -162,6 +162,7 @@ Result<std::vector<std::uint32_t>> write_parity_containers(Communicator& world, 
                                                            const Summary& summary,
                                                            const std::vector<std::string>& data,
                                                            const std::vector<std::string>& parity) {
+  if (summary.container_parity == 0) return std::vector<std::uint32_t>();
   WindowChecksums checksums;
   Status status;
   for (const Group& group : groups_of(summary)) {

@@ -1,4 +1,5 @@
-// BufferPool: aligned buffers of one size, kept for reuse so that they stay in the processor's cache.
+// BufferPool: aligned buffers of one size, kept for reuse so that they stay in the processor's
+// cache.
 #pragma once
 
 #include <cstddef>

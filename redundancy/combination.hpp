@@ -1,7 +1,7 @@
 // Linear combinations over GF(2^8): what a parity is of data, and a lost chunk of what is left.
 //
-// Computed by ISA-L; the inputs of an XOR and all outputs must be aligned to kBufferAlignment. Constant
-// after construction, so several threads may use one.
+// Computed by ISA-L; the inputs of an XOR and all outputs must be aligned to kBufferAlignment.
+// Constant after construction, so several threads may use one.
 #pragma once
 
 #include <cstddef>
@@ -33,9 +33,9 @@ class Combination {
   std::vector<unsigned char> tables_;
 };
 
-// The code word of a stripe has `parities` parity positions, then the data positions. Which combination
-// gives the chunks at positions `wanted` from those at positions `given` (as many as there are data)?
-// With one parity and `all_ones` it is plain XOR, else a systematic Cauchy code.
+// The code word of a stripe has `parities` parity positions, then the data positions. Which
+// combination gives the chunks at positions `wanted` from those at positions `given` (as many as
+// there are data)? With one parity and `all_ones` it is plain XOR, else a systematic Cauchy code.
 Combination make_combination(int members, int parities, bool all_ones, std::span<const int> given,
                              std::span<const int> wanted);
 

@@ -25,8 +25,13 @@ class Encoder {
  public:
   Encoder(Communicator& comm, FileSystem& fs, const Directory& directory,
           const DatasetDescriptor& dataset, const RedundancySet& set, MemberFiles& member)
-      : comm_(comm), fs_(fs), directory_(directory), set_(set), member_(member),
-        peers_(comm, ranks_of(set)), local_(member.index, fs, directory) {
+      : comm_(comm),
+        fs_(fs),
+        directory_(directory),
+        set_(set),
+        member_(member),
+        peers_(comm, ranks_of(set)),
+        local_(member.index, fs, directory) {
     header_.dataset = dataset;
     header_.set = set;
     header_.index = member.index;
@@ -56,7 +61,8 @@ class Encoder {
     return peers_.exchange_status(finish_redundancy_file());
   }
 
-  // Tells all members how much this one has, and those that keep it in their headers the rest as well.
+  // Tells all members how much this one has, and those that keep it in their headers the rest as
+  // well.
   Status exchange_metadata();
   Status learn(const Hash& message, int member);
   Status create_redundancy_file();

@@ -41,7 +41,8 @@ int place_by_hops(int rank, int size, int hop) {
   return column * (size / hop) + std::min(column, columns_with_one_more) + rank / hop;
 }
 
-// Cuts `size` places into `parts` of near-equal size; the first ones have one more. Part of a place?
+// Cuts `size` places into `parts` of near-equal size; the first ones have one more. Part of a
+// place?
 int part_of(int place, int size, int parts) {
   const int small = size / parts;
   const int large_parts = size % parts;
@@ -91,7 +92,8 @@ RedundancySet complete(const LevelSet& level, const SetRequest& request) {
   return set;
 }
 
-// --- guests -----------------------------------------------------------------------------------------
+// --- guests
+// -----------------------------------------------------------------------------------------
 
 template <typename T>
 std::vector<std::byte> bytes_of(std::span<const T> values) {
@@ -105,7 +107,8 @@ std::vector<int> ints_of(std::span<const std::byte> bytes) {
   return values;
 }
 
-// The groups that a set asks for guests: others than its own, each set of a run of levels the next ones.
+// The groups that a set asks for guests: others than its own, each set of a run of levels the next
+// ones.
 std::vector<int> groups_to_ask(const LevelSet& set, int level, int group_count, int guests) {
   std::vector<int> own = set.groups;
   std::ranges::sort(own);
@@ -119,15 +122,16 @@ std::vector<int> groups_to_ask(const LevelSet& set, int level, int group_count, 
   return chosen;
 }
 
-// Finds guests for the sets that are too small. All ranks of the world take part in each step. Nobody knows
-// all groups: rank g is the address of group g and passes requests on to the group's first rank, which hands
-// them out to its ranks in turn; the guests answer for themselves.
+// Finds guests for the sets that are too small. All ranks of the world take part in each step.
+// Nobody knows all groups: rank g is the address of group g and passes requests on to the group's
+// first rank, which hands them out to its ranks in turn; the guests answer for themselves.
 class GuestSearch {
  public:
   GuestSearch(Communicator& world, Communicator& group, const StringGroups& groups)
       : world_(world), group_(group), groups_(groups) {}
 
-  // `guests` is how many this rank asks for: not 0 only on the first member of a set that needs some.
+  // `guests` is how many this rank asks for: not 0 only on the first member of a set that needs
+  // some.
   std::vector<Member> run(const LevelSet& set, int guests, const std::string& host) {
     const std::vector<int> askers = share(forward(ask(set, guests)));
     std::vector<RankMessage> answers;
@@ -184,7 +188,8 @@ class GuestSearch {
   const StringGroups& groups_;
 };
 
-// The first member of a set with guests tells it to all the others. Returns the sets told to this rank.
+// The first member of a set with guests tells it to all the others. Returns the sets told to this
+// rank.
 std::vector<RedundancySet> announce(Communicator& world, const RedundancySet* own) {
   std::vector<RankMessage> messages;
   for (std::size_t i = 0; own != nullptr && i < own->members.size(); ++i) {
@@ -201,9 +206,11 @@ void warn_of_fewer_failures(Communicator& world, const SetRequest& request, int 
   if (request.scheme != Scheme::kReedSolomon) return;
   const auto fewest = world.all_reduce(std::int64_t{failures}, ReduceOp::kMin);
   if (fewest >= request.failures || world.rank() != 0) return;
-  log::warning("some redundancy sets bear {} failures, not the {} of SCR_SET_FAILURES: for those more failure "
-               "groups (nodes) are needed",
-               fewest, request.failures);
+  log::warning(
+      "some redundancy sets bear {} failures, not the {} of SCR_SET_FAILURES: for those more "
+      "failure "
+      "groups (nodes) are needed",
+      fewest, request.failures);
 }
 
 }  // namespace
@@ -213,7 +220,8 @@ std::vector<RedundancySet> form_sets(Communicator& world, const SetRequest& requ
   const StringGroups groups = group_by_string(world, request.failure_group);
   if (groups.group_count == 1) return {single_set(world, request)};
 
-  // A level is the ranks with equal rank within their failure groups, so it has one of a group at most.
+  // A level is the ranks with equal rank within their failure groups, so it has one of a group at
+  // most.
   const auto group = world.split(groups.group_id, world.rank());
   const auto level = world.split(group->rank(), world.rank());
   const int place = place_by_hops(level->rank(), level->size(), request.hop_distance);

@@ -30,10 +30,12 @@ Result<int> require_index(const Hash& hash, std::string_view key, const Redundan
 
 Status check_file(const FileMeta& file, std::set<std::string>& names) {
   if (file.type != FileType::kFull) {
-    return corrupt(fmt::format("'{}' is listed with type {}", file.file, file_type_name(file.type)));
+    return corrupt(
+        fmt::format("'{}' is listed with type {}", file.file, file_type_name(file.type)));
   }
   if (!file.crc) return corrupt(fmt::format("'{}' is listed without a checksum", file.file));
-  if (!names.insert(file.file).second) return corrupt(fmt::format("'{}' is listed twice", file.file));
+  if (!names.insert(file.file).second)
+    return corrupt(fmt::format("'{}' is listed twice", file.file));
   return {};
 }
 
@@ -93,7 +95,8 @@ Status check_chunk(const RedundancyHeader& header) {
 
 }  // namespace
 
-// --- members --------------------------------------------------------------------------------------
+// --- members
+// --------------------------------------------------------------------------------------
 
 Hash member_to_hash(const RedundancySet& set, const MemberFiles& member) {
   Hash hash;
@@ -147,7 +150,8 @@ bool keeps_metadata(const RedundancySet& set, int keeper, int member) {
   return keeper == member || set.scheme == Scheme::kReedSolomon || set.left_of(keeper) == member;
 }
 
-// --- headers --------------------------------------------------------------------------------------
+// --- headers
+// --------------------------------------------------------------------------------------
 
 std::uint64_t RedundancyHeader::payload_size() const {
   return set.scheme == Scheme::kPartner ? chunk : chunk * static_cast<std::uint64_t>(set.failures);
@@ -222,7 +226,8 @@ Result<RedundancyHeader> read_redundancy_header(FileSystem& fs, const At& at) {
   header->header_crc = crc32(std::span(bytes).first(length));
   const std::uint64_t expected = length + header->payload_size();
   if (info.size != expected) {
-    return corrupt(fmt::format("{}: it has {} bytes, its header says {}", context, info.size, expected));
+    return corrupt(
+        fmt::format("{}: it has {} bytes, its header says {}", context, info.size, expected));
   }
   return header;
 }

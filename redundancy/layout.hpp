@@ -1,8 +1,8 @@
 // Where the chunks of a striped scheme (XOR, RS) lie.
 //
-// N members, k parities. A member's files are laid end to end and padded with zeros to N-k chunks. There
-// are N stripes; in stripe s the members, in ring order from member s on, hold the k parity chunks and
-// then the N-k data chunks of one code word:
+// N members, k parities. A member's files are laid end to end and padded with zeros to N-k chunks.
+// There are N stripes; in stripe s the members, in ring order from member s on, hold the k parity
+// chunks and then the N-k data chunks of one code word:
 //
 //     N=4, k=1   stripe 0  1  2  3          N=4, k=2   stripe 0  1  2  3
 //     member 0          P  d0 d1 d2         member 0          P0 d0 d1 P1
@@ -29,7 +29,8 @@ struct Layout {
   int member_at(int position, int stripe) const { return (stripe + position) % members; }
   bool holds_parity(int member, int stripe) const { return position(member, stripe) < parities; }
 
-  // Of the data chunk in the member's files, or of the parity chunk in its redundancy file's payload.
+  // Of the data chunk in the member's files, or of the parity chunk in its redundancy file's
+  // payload.
   std::uint64_t offset(int member, int stripe) const {
     const int place = position(member, stripe);
     if (place < parities) return chunk * static_cast<std::uint64_t>(place);

@@ -90,7 +90,8 @@ Status LogicalFile::write(std::uint64_t offset, std::span<const std::byte> data)
 
 void LogicalFile::write_zeros(std::uint64_t offset, std::uint64_t length) {
   static constexpr std::array<std::byte, 4096> kZeros{};
-  // Only checksums change: a failure can only mean that the file could not be created, which is known.
+  // Only checksums change: a failure can only mean that the file could not be created, which is
+  // known.
   (void)for_each_part(
       offset, length,
       [&](Part& part, std::uint64_t at, std::size_t /*from*/, std::size_t count) -> Status {

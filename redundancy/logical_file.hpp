@@ -1,7 +1,7 @@
 // LogicalFile: the files of a member laid end to end, read or written as one.
 //
-// Every byte that passes is added to the checksum of its file. Only some of the files are open at a time,
-// for a member may have more of them than a process may open. Used by one thread at a time.
+// Every byte that passes is added to the checksum of its file. Only some of the files are open at a
+// time, for a member may have more of them than a process may open. Used by one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ class LogicalFile {
   // `fs` and `directory` must outlive this.
   LogicalFile(FileSystem& fs, const Directory& directory) : fs_(&fs), directory_(&directory) {}
 
-  // The next bytes are those of this file in [base, base+size). append() is for reading: kCorrupt if the file
-  // does not end there. create() makes a new file, or empties one, for writing.
+  // The next bytes are those of this file in [base, base+size). append() is for reading: kCorrupt
+  // if the file does not end there. create() makes a new file, or empties one, for writing.
   Status append(const std::string& name, std::uint64_t base, std::uint64_t size);
   Status create(const std::string& name, std::uint64_t base, std::uint64_t size);
   std::uint64_t size() const { return size_; }

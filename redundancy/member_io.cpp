@@ -21,7 +21,8 @@ Status read_through(LogicalFile& files, std::size_t piece_size) {
       static_cast<std::size_t>(std::min<std::uint64_t>(piece_size, files.size())));
   for (std::uint64_t offset = 0; offset < files.size(); offset += buffer.size()) {
     const auto count = std::min<std::uint64_t>(buffer.size(), files.size() - offset);
-    SCR_RETURN_IF_ERROR(files.read(offset, std::span(buffer).first(static_cast<std::size_t>(count))));
+    SCR_RETURN_IF_ERROR(
+        files.read(offset, std::span(buffer).first(static_cast<std::size_t>(count))));
   }
   return {};
 }

@@ -12,8 +12,8 @@ Status open_member_files(const MemberFiles& member, LogicalFile& files);
 // Reads all of it, for the checksums.
 Status read_through(LogicalFile& files, std::size_t piece_size);
 
-// Puts the final header, which must be `length` bytes, before the payload; closes the file and says what it
-// is in `meta`.
+// Puts the final header, which must be `length` bytes, before the payload; closes the file and says
+// what it is in `meta`.
 Status write_redundancy_header(const RedundancyHeader& header, std::size_t length,
                                LogicalFile& payload, FileMeta& meta);
 

@@ -50,7 +50,8 @@ Status NewMember::finish(LocalMember& local) {
   SCR_RETURN_IF_ERROR(local.files.set_sizes());
   SCR_RETURN_IF_ERROR(local.files.close());
   SCR_RETURN_IF_ERROR(local.payload.set_sizes());
-  return write_redundancy_header(header_, header_length_, local.payload, member_.content.redundancy);
+  return write_redundancy_header(header_, header_length_, local.payload,
+                                 member_.content.redundancy);
 }
 
 Status NewMember::publish() {

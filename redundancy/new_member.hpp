@@ -1,8 +1,8 @@
 // NewMember: the files of a lost member as they come into being.
 //
-// They are written under temporary names, ".rebuild.<set>.<member>.<n>" in the member's directory, and get
-// their own names only when all of them are verified and all processes of the set agree. Temporary files
-// that are left are removed on destruction.
+// They are written under temporary names, ".rebuild.<set>.<member>.<n>" in the member's directory,
+// and get their own names only when all of them are verified and all processes of the set agree.
+// Temporary files that are left are removed on destruction.
 #pragma once
 
 #include "redundancy/pass.hpp"
@@ -18,7 +18,8 @@ class NewMember {
   NewMember(const NewMember&) = delete;
   NewMember& operator=(const NewMember&) = delete;
 
-  // Says in the hosted member's content what will be there, has it registered, and opens the new files.
+  // Says in the hosted member's content what will be there, has it registered, and opens the new
+  // files.
   Status create(LocalMember& local, RegisterFiles register_files, void* context);
   // After the pass: compares all checksums with the metadata, and completes the redundancy file.
   Status finish(LocalMember& local);

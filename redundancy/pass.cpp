@@ -8,21 +8,22 @@
 namespace scr::redundancy {
 namespace {
 
-constexpr int kStripeTags = 2048;  // stripes with equal tags are told apart by the order of their messages
+constexpr int kStripeTags =
+    2048;  // stripes with equal tags are told apart by the order of their messages
 
 struct Step {
   const Stripe* stripe = nullptr;
-  int tag = 0;                              // of messages to the head; those from it have the next one
-  std::uint64_t offset = 0;                 // of the piece in the stripe
-  std::size_t length = 0;                   // of the piece
-  std::size_t wanted = 0;                   // bytes of it that some output has
-  bool zero = false;                        // all inputs are known to be zeros, so the outputs are too
-  int head = 0;                             // rank of the process that computes
-  std::vector<const std::byte*> inputs;     // at the head; null for zeros
-  std::vector<std::byte*> outputs;          // at owners that are not the head
-  std::vector<std::byte*> buffers;          // all that are in use
-  std::vector<Request> arrivals;            // inputs at the head
-  std::vector<Request> results;             // outputs at their owners, in the order of `outputs`
+  int tag = 0;                           // of messages to the head; those from it have the next one
+  std::uint64_t offset = 0;              // of the piece in the stripe
+  std::size_t length = 0;                // of the piece
+  std::size_t wanted = 0;                // bytes of it that some output has
+  bool zero = false;                     // all inputs are known to be zeros, so the outputs are too
+  int head = 0;                          // rank of the process that computes
+  std::vector<const std::byte*> inputs;  // at the head; null for zeros
+  std::vector<std::byte*> outputs;       // at owners that are not the head
+  std::vector<std::byte*> buffers;       // all that are in use
+  std::vector<Request> arrivals;         // inputs at the head
+  std::vector<Request> results;          // outputs at their owners, in the order of `outputs`
   std::vector<Request> departures;
 };
 
@@ -30,13 +31,19 @@ class Pass {
  public:
   Pass(Communicator& comm, const std::vector<int>& hosts, const Plan& plan,
        std::span<LocalMember> mine, std::size_t piece_size)
-      : comm_(comm), hosts_(hosts), plan_(plan), mine_(mine), piece_size_(piece_size),
-        pool_(piece_size), round_(std::max<std::size_t>(1, plan.size())) {
+      : comm_(comm),
+        hosts_(hosts),
+        plan_(plan),
+        mine_(mine),
+        piece_size_(piece_size),
+        pool_(piece_size),
+        round_(std::max<std::size_t>(1, plan.size())) {
     steps_.resize(2 * round_ + 1);
   }
 
-  // Three stages, each one round of stripes behind the one before. A stage of a step waits only for earlier
-  // stages of that step at other processes, and those for earlier steps: so nobody waits in a circle.
+  // Three stages, each one round of stripes behind the one before. A stage of a step waits only for
+  // earlier stages of that step at other processes, and those for earlier steps: so nobody waits in
+  // a circle.
   void run() {
     std::size_t begun = 0;
     for (; next_step(steps_[begun % steps_.size()]); ++begun) {
@@ -58,11 +65,11 @@ class Pass {
     }
   }
 
-  bool is_here(int member) const { return hosts_[static_cast<std::size_t>(member)] == comm_.rank(); }
-  bool is_head(const Step& step) const { return step.head == comm_.rank(); }
-  LocalMember& local(int member) {
-    return *std::ranges::find(mine_, member, &LocalMember::index);
+  bool is_here(int member) const {
+    return hosts_[static_cast<std::size_t>(member)] == comm_.rank();
   }
+  bool is_head(const Step& step) const { return step.head == comm_.rank(); }
+  LocalMember& local(int member) { return *std::ranges::find(mine_, member, &LocalMember::index); }
   LogicalFile& file_of(const Slot& slot) {
     LocalMember& member = local(slot.member);
     return slot.region == Region::kFiles ? member.files : member.payload;
@@ -118,15 +125,14 @@ void Pass::describe(Step& step, std::size_t stripe, std::size_t piece) {
   step.stripe = &of;
   step.tag = kFirstDataTag + 2 * static_cast<int>(stripe % kStripeTags);
   step.offset = std::uint64_t{piece} * piece_size_;
-  step.length = static_cast<std::size_t>(
-      std::min<std::uint64_t>(piece_size_, of.length - step.offset));
+  step.length =
+      static_cast<std::size_t>(std::min<std::uint64_t>(piece_size_, of.length - step.offset));
   step.wanted = 0;
   for (const Slot& output : of.outputs) {
     step.wanted = std::max(step.wanted, output.real(step.offset, step.length));
   }
-  step.zero = std::ranges::all_of(of.inputs, [&](const Slot& input) {
-    return input.real(step.offset, step.wanted) == 0;
-  });
+  step.zero = std::ranges::all_of(
+      of.inputs, [&](const Slot& input) { return input.real(step.offset, step.wanted) == 0; });
   step.head = of.heads.empty()
                   ? -1
                   : hosts_[static_cast<std::size_t>(of.heads[(piece + stripe) % of.heads.size()])];
@@ -200,7 +206,8 @@ void Pass::compute(Step& step) {
   const Combination& combination = step.stripe->combination;
   const auto others = std::ranges::count(step.inputs, nullptr);
   if (combination.is_xor() && static_cast<std::size_t>(others) + 1 == step.inputs.size()) {
-    const std::byte* only = *std::ranges::find_if(step.inputs, [](auto* p) { return p != nullptr; });
+    const std::byte* only =
+        *std::ranges::find_if(step.inputs, [](auto* p) { return p != nullptr; });
     for (const Slot& output : outputs) deliver(step, output, only);
     return;
   }

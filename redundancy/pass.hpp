@@ -1,14 +1,16 @@
 // A pass: one process's part in carrying out a plan.
 //
-// All processes of the set go through the same sequence of steps: piece by piece, and for each piece
-// stripe by stripe. In a step, owners of inputs read their piece, add it to its checksum and send it to the
-// step's head; the head combines what it gets and passes the results to the owners of outputs, which add
-// them to their checksums and write them. Steps overlap: while the results of one are computed, the data of
-// the next ones is on its way. Buffers are few and used again and again, so they stay in the cache.
+// All processes of the set go through the same sequence of steps: piece by piece, and for each
+// piece stripe by stripe. In a step, owners of inputs read their piece, add it to its checksum and
+// send it to the step's head; the head combines what it gets and passes the results to the owners
+// of outputs, which add them to their checksums and write them. Steps overlap: while the results of
+// one are computed, the data of the next ones is on its way. Buffers are few and used again and
+// again, so they stay in the cache.
 //
-// Every process knows from the plan what it will be sent, so nothing but data travels; a piece that is
-// known to be zeros does not travel at all. A process whose file access fails stays in the pattern (zeros
-// go out in place of data, results are dropped) and remembers why; the caller exchanges that afterwards.
+// Every process knows from the plan what it will be sent, so nothing but data travels; a piece that
+// is known to be zeros does not travel at all. A process whose file access fails stays in the
+// pattern (zeros go out in place of data, results are dropped) and remembers why; the caller
+// exchanges that afterwards.
 #pragma once
 
 #include <span>
@@ -35,12 +37,13 @@ struct LocalMember {
 inline constexpr int kControlTag = 8192;
 inline constexpr int kFirstDataTag = kControlTag + 1;
 
-// Bytes of a piece when the caller does not say: small enough that all pieces in flight stay in a core's
-// cache, large enough that Open MPI moves them in a single copy. 64 to 256 KiB measured alike.
+// Bytes of a piece when the caller does not say: small enough that all pieces in flight stay in a
+// core's cache, large enough that Open MPI moves them in a single copy. 64 to 256 KiB measured
+// alike.
 inline constexpr std::size_t kDefaultPieceSize = 128 * 1024;
 
-// `hosts[i]` is the rank in `comm` of the process that holds member i; `mine` are the members held here.
-// Collective over these processes, with equal plans and piece sizes.
+// `hosts[i]` is the rank in `comm` of the process that holds member i; `mine` are the members held
+// here. Collective over these processes, with equal plans and piece sizes.
 void run_pass(Communicator& comm, const std::vector<int>& hosts, const Plan& plan,
               std::span<LocalMember> mine, std::size_t piece_size);
 

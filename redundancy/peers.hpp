@@ -1,6 +1,7 @@
 // Peers: small messages among the processes that host the members of one redundancy set.
 //
-// Each exchange is a meeting of these processes and of nobody else: everyone tells everyone something.
+// Each exchange is a meeting of these processes and of nobody else: everyone tells everyone
+// something.
 #pragma once
 
 #include <functional>
@@ -13,21 +14,23 @@ namespace scr::redundancy {
 
 class Peers {
  public:
-  // `hosts[i]` is the rank in `comm` of the process that hosts member i; this process is one of them.
+  // `hosts[i]` is the rank in `comm` of the process that hosts member i; this process is one of
+  // them.
   Peers(Communicator& comm, const std::vector<int>& hosts);
 
   // Ranks of the processes, each once, in ascending order.
   const std::vector<int>& processes() const { return processes_; }
 
-  // Sends message(i) to processes()[i] (also to this one) and returns what each of them sent here. What
-  // does not unpack is a bug; it arrives as a failure of that process (see exchange_status).
+  // Sends message(i) to processes()[i] (also to this one) and returns what each of them sent here.
+  // What does not unpack is a bug; it arrives as a failure of that process (see exchange_status).
   std::vector<Hash> exchange(const std::function<Hash(std::size_t)>& message);
 
-  // Everyone brings a status. Ok if all are; else this process's own failure if it has one, or the first
-  // one of the others, with the rank where it happened.
+  // Everyone brings a status. Ok if all are; else this process's own failure if it has one, or the
+  // first one of the others, with the rank where it happened.
   Status exchange_status(const Status& mine);
 
-  // The same for a status that came along as kFailureKey in the messages of an exchange: the first failure.
+  // The same for a status that came along as kFailureKey in the messages of an exchange: the first
+  // failure.
   Status first_failure(const std::vector<Hash>& messages) const;
 
  private:

@@ -35,8 +35,8 @@ Stripe code_word(const RedundancySet& set, const Totals& totals, int stripe,
   for (const int position : wanted) {
     result.outputs.push_back(slot_of(layout, totals, layout.member_at(position, stripe), stripe));
   }
-  result.combination = make_combination(set.size(), set.failures, set.scheme == Scheme::kXor,
-                                        given, wanted);
+  result.combination =
+      make_combination(set.size(), set.failures, set.scheme == Scheme::kXor, given, wanted);
   return result;
 }
 

@@ -1,7 +1,7 @@
 // Plans: which bytes of which members an encode or a rebuild combines into which others.
 //
-// Every process of a set makes the same plan from the same few numbers, so all know who sends what to
-// whom without a word. A plan is a list of stripes; the stripe engine (pass.hpp) carries it out.
+// Every process of a set makes the same plan from the same few numbers, so all know who sends what
+// to whom without a word. A plan is a list of stripes; the stripe engine (pass.hpp) carries it out.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,8 @@
 
 namespace scr::redundancy {
 
-// The application's files of a member, laid end to end, or what follows the header of its redundancy file.
+// The application's files of a member, laid end to end, or what follows the header of its
+// redundancy file.
 enum class Region { kFiles, kPayload };
 
 // A run of bytes of a member, `length` long: in a stripe that is longer, zeros follow.
@@ -41,7 +42,8 @@ struct Stripe {
 
 using Plan = std::vector<Stripe>;
 
-// Bytes of the payload of a member's redundancy file. `totals` are the bytes of the files of each member.
+// Bytes of the payload of a member's redundancy file. `totals` are the bytes of the files of each
+// member.
 std::uint64_t payload_size(const RedundancySet& set, const std::vector<std::uint64_t>& totals,
                            int member);
 // CHUNK in the header: one parity chunk; for PARTNER the whole payload.
@@ -50,8 +52,8 @@ std::uint64_t header_chunk(const RedundancySet& set, const std::vector<std::uint
 
 Plan plan_encode(const RedundancySet& set, const std::vector<std::uint64_t>& totals);
 
-// `lost` has one entry a member and must be bearable. With `read_all`, files that no lost member needs are
-// read as well, to verify them. Survivors are read whole or not at all.
+// `lost` has one entry a member and must be bearable. With `read_all`, files that no lost member
+// needs are read as well, to verify them. Survivors are read whole or not at all.
 Plan plan_rebuild(const RedundancySet& set, const std::vector<std::uint64_t>& totals,
                   const std::vector<bool>& lost, bool read_all);
 

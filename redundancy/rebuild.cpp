@@ -23,14 +23,20 @@ struct Settings {
   std::size_t piece_size = 0;
 };
 
-// One process's part. An attempt takes the survivors at their word, and verifies them as it reads them; if
-// one turns out to be damaged it is lost as well, and the next attempt does without it. So there are at
-// most as many attempts as members, and one.
+// One process's part. An attempt takes the survivors at their word, and verifies them as it reads
+// them; if one turns out to be damaged it is lost as well, and the next attempt does without it. So
+// there are at most as many attempts as members, and one.
 class Rebuilder {
  public:
   Rebuilder(Communicator& comm, FileSystem& fs, const RedundancySet& set,
-            const std::vector<int>& hosts, std::vector<HostedMember>& mine, const Settings& settings)
-      : comm_(comm), fs_(fs), set_(set), hosts_(hosts), mine_(mine), settings_(settings),
+            const std::vector<int>& hosts, std::vector<HostedMember>& mine,
+            const Settings& settings)
+      : comm_(comm),
+        fs_(fs),
+        set_(set),
+        hosts_(hosts),
+        mine_(mine),
+        settings_(settings),
         peers_(comm, hosts) {}
 
   Result<RebuildResult> run() {
@@ -110,7 +116,8 @@ std::vector<LocalMember> Rebuilder::open_members(const Survey& found) {
     HostedMember& member = mine_[i];
     LocalMember& local = locals.emplace_back(member.index, fs_, *member.directory);
     if (is_lost(found, i)) {
-      NewMember& fresh = new_members_.emplace_back(fs_, member, found.header_for(set_, member.index));
+      NewMember& fresh =
+          new_members_.emplace_back(fs_, member, found.header_for(set_, member.index));
       local.status = fresh.create(local, settings_.register_files, settings_.context);
     } else {
       local.status = open_survivor(found, i, local);

@@ -1,9 +1,9 @@
 // Encode, verify and rebuild the files of a dataset, one redundancy set at a time.
 //
-// All functions that communicate are collective over the processes that host a member of the set, and
-// over nobody else. A process that takes part in several sets calls them in ascending order of set id;
-// then no order of arrival can make them wait for each other in a circle. They return the same
-// success or failure on every process of the set, with a message for each.
+// All functions that communicate are collective over the processes that host a member of the set,
+// and over nobody else. A process that takes part in several sets calls them in ascending order of
+// set id; then no order of arrival can make them wait for each other in a circle. They return the
+// same success or failure on every process of the set, with a message for each.
 #pragma once
 
 #include <memory>
@@ -29,10 +29,10 @@ struct EncodeOptions {
   std::size_t piece_size = 0;  // 0: the scheme's best
 };
 
-// Computes the checksum of every file of this member and writes its redundancy file into `directory`,
-// reading each byte once. `member.files` come with path and size and leave with crc; `member.redundancy`
-// is filled in. The redundancy file is written under its final name: callers record it in the filemap
-// first, and a dataset counts only once it is complete everywhere.
+// Computes the checksum of every file of this member and writes its redundancy file into
+// `directory`, reading each byte once. `member.files` come with path and size and leave with crc;
+// `member.redundancy` is filled in. The redundancy file is written under its final name: callers
+// record it in the filemap first, and a dataset counts only once it is complete everywhere.
 Status encode(Communicator& comm, FileSystem& fs, const Directory& directory,
               const DatasetDescriptor& dataset, const RedundancySet& set, MemberFiles& member,
               const EncodeOptions& options = {});
@@ -40,27 +40,27 @@ Status encode(Communicator& comm, FileSystem& fs, const Directory& directory,
 // What a process that hosts a member brings to a rebuild, and takes home from it.
 struct HostedMember {
   int index = 0;
-  bool present = false;        // all files are there with the right sizes
+  bool present = false;  // all files are there with the right sizes
   const Directory* directory = nullptr;
-  MemberFiles content;         // in when present; out when rebuilt
-  bool rebuilt = false;        // out: the files are new
+  MemberFiles content;   // in when present; out when rebuilt
+  bool rebuilt = false;  // out: the files are new
 };
 
 struct RebuildResult {
-  std::vector<int> rebuilt;    // member indexes that were lost or damaged and are whole now
-  DatasetDescriptor dataset;   // as stored in the survivors' headers
+  std::vector<int> rebuilt;   // member indexes that were lost or damaged and are whole now
+  DatasetDescriptor dataset;  // as stored in the survivors' headers
 };
 
 // Called when files of a rebuilt member are about to be created, so that the caller can record them
 // in its filemap before they exist.
 using RegisterFiles = Status (*)(void* context, const HostedMember& member);
 
-// Rebuilds what is missing. `hosts[i]` is the rank in `comm` of the process that hosts member i now;
-// `mine` are the members hosted here (one process may host several). Survivors are verified as they are
-// read: one whose checksum is wrong counts as lost as well, and its bytes are never used. New files are
-// written under temporary names, verified, and renamed. More losses than the set bears:
-// kUnrecoverable everywhere, nothing changed. If nothing is missing, only returns.
-// With `verify_all`, survivors are read and verified even if nothing is missing.
+// Rebuilds what is missing. `hosts[i]` is the rank in `comm` of the process that hosts member i
+// now; `mine` are the members hosted here (one process may host several). Survivors are verified as
+// they are read: one whose checksum is wrong counts as lost as well, and its bytes are never used.
+// New files are written under temporary names, verified, and renamed. More losses than the set
+// bears: kUnrecoverable everywhere, nothing changed. If nothing is missing, only returns. With
+// `verify_all`, survivors are read and verified even if nothing is missing.
 Result<RebuildResult> rebuild(Communicator& comm, FileSystem& fs, const RedundancySet& set,
                               const std::vector<int>& hosts, std::vector<HostedMember>& mine,
                               bool verify_all, RegisterFiles register_files, void* context,
@@ -73,8 +73,8 @@ struct RedundancyHeader {
   int index = 0;  // whose file this is
   std::uint64_t chunk = 0;
   std::uint32_t payload_crc = 0;
-  // The members whose metadata this header holds: itself first; then its left neighbour (PARTNER, XOR)
-  // or all the others in order (RS).
+  // The members whose metadata this header holds: itself first; then its left neighbour (PARTNER,
+  // XOR) or all the others in order (RS).
   std::vector<MemberFiles> members;
 
   std::uint64_t payload_size() const;
@@ -87,7 +87,8 @@ struct RedundancyHeader {
   std::uint32_t header_crc = 0;  // of the bytes before the payload
 };
 
-// Reads the header of a redundancy file; verifies its checksum and the file's size, not the payload.
+// Reads the header of a redundancy file; verifies its checksum and the file's size, not the
+// payload.
 Result<RedundancyHeader> read_redundancy_header(FileSystem& fs, const At& at);
 
 // Reads every file of a member that is present and compares size and checksum (no communication).

@@ -1,7 +1,7 @@
 // ScatteredCrc32: the checksum of a file whose bytes come in several interleaved streams.
 //
-// Each stream is in order; which bytes come from which stream does not matter. This is how a file is
-// summed while its chunks are worked on side by side.
+// Each stream is in order; which bytes come from which stream does not matter. This is how a file
+// is summed while its chunks are worked on side by side.
 #pragma once
 
 #include <cstdint>

@@ -99,8 +99,8 @@ Result<Scheme> parse_scheme(std::string_view name) {
        {Scheme::kSingle, Scheme::kPartner, Scheme::kXor, Scheme::kReedSolomon}) {
     if (name == scheme_name(scheme)) return scheme;
   }
-  return invalid_argument(fmt::format("unknown redundancy scheme '{}': use SINGLE, PARTNER, XOR or RS",
-                                      text::escape(name)));
+  return invalid_argument(fmt::format(
+      "unknown redundancy scheme '{}': use SINGLE, PARTNER, XOR or RS", text::escape(name)));
 }
 
 FileType redundancy_file_type(Scheme scheme) {

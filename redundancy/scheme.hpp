@@ -1,9 +1,9 @@
 // Redundancy schemes and sets: who protects whom.
 //
-// A redundancy set is an ordered ring of members from different failure groups. Each member is a rank of
-// the run that wrote the dataset (an "old" rank, which another process may host later). A *guest* is a
-// rank that joins a set of others only to store redundancy data, with no files of its own in it: this is
-// how a rank is protected whose node has more ranks than all the others.
+// A redundancy set is an ordered ring of members from different failure groups. Each member is a
+// rank of the run that wrote the dataset (an "old" rank, which another process may host later). A
+// *guest* is a rank that joins a set of others only to store redundancy data, with no files of its
+// own in it: this is how a rank is protected whose node has more ranks than all the others.
 #pragma once
 
 #include <string>

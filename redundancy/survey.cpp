@@ -35,11 +35,13 @@ Status compare_header(const RedundancySet& set, const HostedMember& member,
   const auto known = member.content.redundancy.crc;
   const std::uint32_t stored =
       crc32_combine(header.header_crc, header.payload_crc, header.payload_size());
-  if (known && *known != stored) return corrupt("its redundancy file is not the one in its filemap");
+  if (known && *known != stored)
+    return corrupt("its redundancy file is not the one in its filemap");
   return compare_files(member.content, header.members.front());
 }
 
-// --- messages --------------------------------------------------------------------------------------
+// --- messages
+// --------------------------------------------------------------------------------------
 
 Hash report(const RedundancySet& set, const Inspected& member) {
   Hash hash;
@@ -60,7 +62,8 @@ Status learn(const RedundancySet& set, const Hash& message, Survey& result) {
   if (const Hash* hash = message.get(kDataset); hash != nullptr) {
     SCR_ASSIGN_OR_RETURN(DatasetDescriptor dataset, DatasetDescriptor::from_hash(*hash));
     const auto same = [&](const DatasetDescriptor& other) {
-      return other.id == dataset.id && other.name == dataset.name && other.created == dataset.created;
+      return other.id == dataset.id && other.name == dataset.name &&
+             other.created == dataset.created;
     };
     if (result.dataset.id != 0 && !same(result.dataset)) {
       return corrupt(fmt::format("some members hold dataset {} '{}', others {} '{}'",
@@ -122,24 +125,24 @@ Status check_chunks(const RedundancySet& set, const std::vector<Hash>& messages,
 
 Status unbearable(const RedundancySet& set, const Survey& found) {
   const std::string dataset =
-      found.dataset.id == 0
-          ? "a dataset"
-          : fmt::format("dataset {} '{}'", found.dataset.id, found.dataset.name);
+      found.dataset.id == 0 ? "a dataset"
+                            : fmt::format("dataset {} '{}'", found.dataset.id, found.dataset.name);
   const std::string bears =
       set.failures == 0 ? "no loss"
       : set.scheme == Scheme::kPartner
           ? "the loss of members that are not neighbours"
           : fmt::format("the loss of {} of its {} members", set.failures, set.size());
   return {StatusCode::kUnrecoverable,
-          fmt::format("cannot rebuild {}: redundancy set {} ({}) bears {}, but lost are {}", dataset,
-                      set.id, scheme_name(set.scheme), bears, found.describe_losses(set))};
+          fmt::format("cannot rebuild {}: redundancy set {} ({}) bears {}, but lost are {}",
+                      dataset, set.id, scheme_name(set.scheme), bears, found.describe_losses(set))};
 }
 
 Result<std::vector<std::uint64_t>> totals_of(const RedundancySet& set, const Survey& found) {
   std::vector<std::uint64_t> totals;
   for (int i = 0; i < set.size(); ++i) {
     if (!found.metadata[at(i)]) {
-      return internal_error(fmt::format("nobody knows the files of rank {}", set.members[at(i)].rank));
+      return internal_error(
+          fmt::format("nobody knows the files of rank {}", set.members[at(i)].rank));
     }
     SCR_ASSIGN_OR_RETURN(totals.emplace_back(), total_size(*found.metadata[at(i)]));
   }
@@ -148,7 +151,8 @@ Result<std::vector<std::uint64_t>> totals_of(const RedundancySet& set, const Sur
 
 }  // namespace
 
-// --- the survey ------------------------------------------------------------------------------------
+// --- the survey
+// ------------------------------------------------------------------------------------
 
 bool Survey::any_lost() const { return std::ranges::count(lost, true) != 0; }
 
@@ -205,8 +209,7 @@ Inspected inspect(FileSystem& fs, const RedundancySet& set, const HostedMember& 
     result.header->members = {member.content};
     return result;
   }
-  auto header =
-      read_redundancy_header(fs, At(*member.directory, set.file_name(member.index)));
+  auto header = read_redundancy_header(fs, At(*member.directory, set.file_name(member.index)));
   Status status = header.ok() ? compare_header(set, member, *header) : header.status();
   if (status.ok()) {
     result.header = *std::move(header);

@@ -1,7 +1,7 @@
 // A survey: what the processes of a set tell each other before a rebuild, and what follows from it.
 //
-// Everyone says which of its members are whole, why the others are not, and what the headers of the whole
-// ones hold. The result is the same on all processes.
+// Everyone says which of its members are whole, why the others are not, and what the headers of the
+// whole ones hold. The result is the same on all processes.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,8 @@
 
 namespace scr::redundancy {
 
-// A member hosted here, as this process sees it. Exactly one of the two is set; for SINGLE, which has no
-// headers, `header` holds only what the caller knows.
+// A member hosted here, as this process sees it. Exactly one of the two is set; for SINGLE, which
+// has no headers, `header` holds only what the caller knows.
 struct Inspected {
   int index = 0;
   std::optional<RedundancyHeader> header;

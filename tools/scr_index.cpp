@@ -47,7 +47,8 @@ Status unknown(const std::string& name) {
   return scr::not_found("there is no dataset '" + name + "' in the index; 'scr_index' lists them");
 }
 
-// --- list ---------------------------------------------------------------------------------------------
+// --- list
+// ---------------------------------------------------------------------------------------------
 
 nlohmann::ordered_json to_json(const Index& index, const IndexEntry& entry) {
   return {{"id", entry.id()},
@@ -73,14 +74,16 @@ void print_json(const Index& index) {
 }
 
 void print_table(const Index& index) {
-  fmt::print("{:>6} {:1} {:5} {:8} {:>7} {:>9} {:>10}  {:20} {}\n", "ID", "", "TYPE", "STATE", "RANKS", "FILES", "SIZE",
-             "FLUSHED", "NAME");
+  fmt::print("{:>6} {:1} {:5} {:8} {:>7} {:>9} {:>10}  {:20} {}\n", "ID", "", "TYPE", "STATE",
+             "RANKS", "FILES", "SIZE", "FLUSHED", "NAME");
   for (const IndexEntry& entry : index.entries()) {
     const char* state = !entry.failed.empty() ? "failed" : entry.complete ? "complete" : "partial";
-    const char* type = entry.dataset.is_checkpoint() ? (entry.dataset.output ? "both" : "ckpt") : "out";
+    const char* type =
+        entry.dataset.is_checkpoint() ? (entry.dataset.output ? "both" : "ckpt") : "out";
     fmt::print("{:>6} {:1} {:5} {:8} {:>7} {:>9} {:>10}  {:20} {}\n", entry.id(),
-               entry.directory == index.current() ? "*" : "", type, state, entry.dataset.ranks, entry.dataset.files,
-               scr::format_byte_size(entry.dataset.size), entry.flushed, scr::text::escape(entry.dataset.name));
+               entry.directory == index.current() ? "*" : "", type, state, entry.dataset.ranks,
+               entry.dataset.files, scr::format_byte_size(entry.dataset.size), entry.flushed,
+               scr::text::escape(entry.dataset.name));
   }
 }
 
@@ -94,7 +97,8 @@ Status list(FileSystem& fs, const Options& options) {
   return {};
 }
 
-// --- change -------------------------------------------------------------------------------------------
+// --- change
+// -------------------------------------------------------------------------------------------
 
 // Takes a dataset directory with a summary into the index.
 Status add(FileSystem& fs, const Options& options, const std::string& name) {
@@ -111,7 +115,8 @@ Status build(FileSystem& fs, const Options& options) {
   SCR_ASSIGN_OR_RETURN(auto entries, fs.list(options.prefix + "/.scr"));
   int added = 0;
   for (const auto& entry : entries) {
-    if (entry.type != scr::FileInfo::Type::kDirectory || !entry.name.starts_with("scr.dataset.")) continue;
+    if (entry.type != scr::FileInfo::Type::kDirectory || !entry.name.starts_with("scr.dataset."))
+      continue;
     auto summary = scr::flush::read_summary(fs, options.prefix + "/.scr/" + entry.name);
     if (!summary.ok()) {
       fmt::print(stderr, "scr_index: left out: {}\n", summary.status().message());
@@ -143,7 +148,8 @@ Status change(FileSystem& fs, const Options& options, const std::string& name,
   });
 }
 
-// --- verify -------------------------------------------------------------------------------------------
+// --- verify
+// -------------------------------------------------------------------------------------------
 
 void show_progress(std::uint64_t done, std::uint64_t total) {
   static int last = -1;
@@ -161,13 +167,16 @@ Status verify_one(FileSystem& fs, const Options& options, const IndexEntry& entr
       [&](std::uint64_t done) { show_progress(done, entry.dataset.size); }, problems);
   if (!status.ok()) problems.emplace_back(status.message());
   if (!problems.empty() && options.repair) {
-    SCR_ASSIGN_OR_RETURN(auto repaired,
-                         scr::flush::repair_containers(fs, options.prefix + "/.scr/" + entry.directory));
-    fmt::print("{}: {} container(s) rebuilt from parity\n", scr::text::escape(entry.dataset.name), repaired.size());
+    SCR_ASSIGN_OR_RETURN(auto repaired, scr::flush::repair_containers(
+                                            fs, options.prefix + "/.scr/" + entry.directory));
+    fmt::print("{}: {} container(s) rebuilt from parity\n", scr::text::escape(entry.dataset.name),
+               repaired.size());
     return {};
   }
-  for (const std::string& problem : problems) fmt::print("{}: {}\n", scr::text::escape(entry.dataset.name), problem);
-  if (!problems.empty()) return scr::corrupt(fmt::format("dataset '{}' is damaged", entry.dataset.name));
+  for (const std::string& problem : problems)
+    fmt::print("{}: {}\n", scr::text::escape(entry.dataset.name), problem);
+  if (!problems.empty())
+    return scr::corrupt(fmt::format("dataset '{}' is damaged", entry.dataset.name));
   fmt::print("{}: {} in {} file(s), every byte is right\n", scr::text::escape(entry.dataset.name),
              scr::format_byte_size(entry.dataset.size), entry.dataset.files);
   return {};
@@ -191,10 +200,12 @@ Status run(FileSystem& fs, const Options& options) {
   if (options.build) return build(fs, options);
   if (!options.add.empty()) return add(fs, options, options.add);
   if (!options.current.empty()) {
-    return change(fs, options, options.current, [](Index& index, IndexEntry& entry) { index.set_current(entry.directory); });
+    return change(fs, options, options.current,
+                  [](Index& index, IndexEntry& entry) { index.set_current(entry.directory); });
   }
   if (!options.clear_failed.empty()) {
-    return change(fs, options, options.clear_failed, [](Index&, IndexEntry& entry) { entry.failed.clear(); });
+    return change(fs, options, options.clear_failed,
+                  [](Index&, IndexEntry& entry) { entry.failed.clear(); });
   }
   if (!options.drop.empty()) {
     return change(fs, options, options.drop, [](Index& index, IndexEntry& entry) {
@@ -206,7 +217,8 @@ Status run(FileSystem& fs, const Options& options) {
   if (!options.remove.empty()) {
     SCR_ASSIGN_OR_RETURN(Index index, scr::flush::read_index(fs, options.prefix));
     const IndexEntry* entry = find(index, options.remove);
-    return entry ? scr::flush::delete_dataset(fs, options.prefix, entry->directory) : unknown(options.remove);
+    return entry ? scr::flush::delete_dataset(fs, options.prefix, entry->directory)
+                 : unknown(options.remove);
   }
   if (options.verify_all || !options.verify.empty()) return verify(fs, options);
   return list(fs, options);
@@ -216,11 +228,13 @@ Status run(FileSystem& fs, const Options& options) {
 
 int main(int argc, char** argv) {
   CLI::App app{"Shows and changes the index of the datasets in a prefix directory."};
-  app.footer("Without an action it lists the datasets; '*' marks the current one.\n"
-             "NAME is a dataset's name or the name of its directory below .scr.\n"
-             "Exit codes: 0 done, 1 failed or damage found, 2 wrong arguments.");
+  app.footer(
+      "Without an action it lists the datasets; '*' marks the current one.\n"
+      "NAME is a dataset's name or the name of its directory below .scr.\n"
+      "Exit codes: 0 done, 1 failed or damage found, 2 wrong arguments.");
   Options options;
-  app.add_option("-p,--prefix", options.prefix, "Prefix directory (default: the working directory)");
+  app.add_option("-p,--prefix", options.prefix,
+                 "Prefix directory (default: the working directory)");
   app.add_flag("-j,--json", options.json, "List as JSON");
   auto* actions = app.add_option_group("actions", "At most one");
   actions->add_flag("-l,--list", options.list, "List the datasets (default)");

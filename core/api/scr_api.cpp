@@ -57,7 +57,8 @@ int with_runtime(const char* function, Body body) {
   return guarded(function, [&] { return body(*runtime); });
 }
 
-// Asks a yes-or-no question of all ranks, also if the pointer of this one is bad: nobody waits for it.
+// Asks a yes-or-no question of all ranks, also if the pointer of this one is bad: nobody waits for
+// it.
 template <typename Question>
 int ask(const char* function, int* flag, Question question) {
   if (flag != nullptr) *flag = 0;
@@ -95,7 +96,8 @@ void copy_text(char* destination, const std::string& text) {
 
 int start_output(const char* function, const std::optional<std::string>& name, int flags,
                  const Status& arguments) {
-  return with_runtime(function, [&](Runtime& r) { return code(r.start_dataset(name, flags, arguments)); });
+  return with_runtime(function,
+                      [&](Runtime& r) { return code(r.start_dataset(name, flags, arguments)); });
 }
 
 int complete_output(const char* function, int valid) {
@@ -225,7 +227,8 @@ int SCR_Should_exit(int* flag) { return ask("SCR_Should_exit", flag, &Runtime::s
 
 int SCR_Route_file(const char* name, char* file) {
   if (name == nullptr || file == nullptr) {
-    return refuse("SCR_Route_file", name == nullptr ? "the name is NULL" : "the buffer for the path is NULL");
+    return refuse("SCR_Route_file",
+                  name == nullptr ? "the name is NULL" : "the buffer for the path is NULL");
   }
   if (*name == '\0') return refuse("SCR_Route_file", "the name is empty");
   if (std::strlen(name) >= SCR_MAX_FILENAME) {
@@ -264,7 +267,9 @@ int SCR_Complete_restart(int valid) {
                       [&](Runtime& r) { return code(r.complete_restart(valid != 0)); });
 }
 
-int SCR_Need_checkpoint(int* flag) { return ask("SCR_Need_checkpoint", flag, &Runtime::need_checkpoint); }
+int SCR_Need_checkpoint(int* flag) {
+  return ask("SCR_Need_checkpoint", flag, &Runtime::need_checkpoint);
+}
 
 int SCR_Start_checkpoint(void) {
   return start_output("SCR_Start_checkpoint", std::nullopt, SCR_FLAG_CHECKPOINT, {});
@@ -277,14 +282,15 @@ int SCR_Start_output(const char* name, int flags) {
   if ((flags & ~(SCR_FLAG_CHECKPOINT | SCR_FLAG_OUTPUT)) != 0) {
     arguments = scr::invalid_argument("SCR_Start_output: unknown flags");
   }
-  return start_output("SCR_Start_output", name ? std::optional<std::string>(name) : std::nullopt, flags,
-                      arguments);
+  return start_output("SCR_Start_output", name ? std::optional<std::string>(name) : std::nullopt,
+                      flags, arguments);
 }
 
 int SCR_Complete_output(int valid) { return complete_output("SCR_Complete_output", valid); }
 
 int SCR_Flush_progress(const char* name, unsigned long long* done, unsigned long long* total) {
-  if (name == nullptr || done == nullptr || total == nullptr) return refuse("SCR_Flush_progress", "an argument is NULL");
+  if (name == nullptr || done == nullptr || total == nullptr)
+    return refuse("SCR_Flush_progress", "an argument is NULL");
   return with_runtime("SCR_Flush_progress", [&](Runtime& r) {
     auto progress = r.flush_progress(name);
     if (!progress.ok()) return refuse("SCR_Flush_progress", progress.status().message());
@@ -295,7 +301,8 @@ int SCR_Flush_progress(const char* name, unsigned long long* done, unsigned long
 }
 
 int SCR_Flush_wait(const char* name) {
-  return with_runtime("SCR_Flush_wait", [&](Runtime& r) { return code(r.flush_wait(name ? name : "")); });
+  return with_runtime("SCR_Flush_wait",
+                      [&](Runtime& r) { return code(r.flush_wait(name ? name : "")); });
 }
 
 int SCR_Current(const char* name) { return by_name("SCR_Current", name, &Runtime::set_current); }

@@ -9,7 +9,8 @@ namespace {
 Result<int> require_count(const Hash& hash, std::string_view key) {
   SCR_ASSIGN_OR_RETURN(std::int64_t value, hash.require_int(key));
   if (value < 0 || value > std::numeric_limits<int>::max()) {
-    return corrupt("key '" + std::string(key) + "' has the impossible value " + std::to_string(value));
+    return corrupt("key '" + std::string(key) + "' has the impossible value " +
+                   std::to_string(value));
   }
   return static_cast<int>(value);
 }

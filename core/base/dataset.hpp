@@ -1,5 +1,5 @@
-// DatasetDescriptor: what h5scr knows of one checkpoint or output as a whole. Stored in the filemap when
-// the dataset starts, copied to redundancy headers, the summary and the index.
+// DatasetDescriptor: what h5scr knows of one checkpoint or output as a whole. Stored in the filemap
+// when the dataset starts, copied to redundancy headers, the summary and the index.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 namespace scr {
 
 struct DatasetDescriptor {
-  int id = 0;               // counts up from 1
-  std::string name;         // the application's, or "scr.dataset.<id>"
-  std::int64_t created = 0; // microseconds since the epoch
+  int id = 0;                // counts up from 1
+  std::string name;          // the application's, or "scr.dataset.<id>"
+  std::int64_t created = 0;  // microseconds since the epoch
   std::string user;
   std::string job_name;
   std::string job_id;

@@ -10,10 +10,14 @@ namespace scr {
 
 std::string_view file_type_name(FileType type) {
   switch (type) {
-    case FileType::kFull: return "FULL";
-    case FileType::kPartner: return "PARTNER";
-    case FileType::kXor: return "XOR";
-    case FileType::kReedSolomon: return "RS";
+    case FileType::kFull:
+      return "FULL";
+    case FileType::kPartner:
+      return "PARTNER";
+    case FileType::kXor:
+      return "XOR";
+    case FileType::kReedSolomon:
+      return "RS";
   }
   return "FULL";
 }

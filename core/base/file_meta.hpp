@@ -16,15 +16,15 @@ std::string_view file_type_name(FileType type);  // FULL, PARTNER, XOR, RS
 Result<FileType> parse_file_type(std::string_view name);
 
 struct FileMeta {
-  std::string file;         // path relative to the dataset directory, safe (core/base/path.hpp)
+  std::string file;  // path relative to the dataset directory, safe (core/base/path.hpp)
   FileType type = FileType::kFull;
-  bool complete = false;    // the application (or the encoder) said that it is whole
+  bool complete = false;  // the application (or the encoder) said that it is whole
   std::uint64_t size = 0;
   std::optional<std::uint32_t> crc;  // CRC32 of the content
-  int ranks = 0;            // ranks of the run that wrote it
-  std::string original;     // as the application named it; empty for redundancy data
-  std::string path;         // absolute directory of the original; empty for redundancy data
-  std::string name;         // last component of the original; empty for redundancy data
+  int ranks = 0;                     // ranks of the run that wrote it
+  std::string original;              // as the application named it; empty for redundancy data
+  std::string path;  // absolute directory of the original; empty for redundancy data
+  std::string name;  // last component of the original; empty for redundancy data
 
   Hash to_hash() const;
   // Refuses paths that leave the dataset directory and numbers that are none.

@@ -72,9 +72,7 @@ const Hash* Hash::get(std::string_view key) const {
   return it == elements_->end() ? nullptr : &it->hash;
 }
 
-Hash* Hash::get(std::string_view key) {
-  return const_cast<Hash*>(std::as_const(*this).get(key));
-}
+Hash* Hash::get(std::string_view key) { return const_cast<Hash*>(std::as_const(*this).get(key)); }
 
 Hash& Hash::at(std::string_view key) {
   if (Hash* found = get(key)) return *found;
@@ -128,7 +126,8 @@ bool Hash::operator==(const Hash& other) const {
   });
 }
 
-// --- key/value helpers ------------------------------------------------------------------------------
+// --- key/value helpers
+// ------------------------------------------------------------------------------
 
 const Hash* Hash::get_kv(std::string_view key, std::string_view value) const {
   const Hash* below = get(key);
@@ -158,7 +157,8 @@ void Hash::unset_kv_int(std::string_view key, std::int64_t value) {
   unset_kv(key, std::to_string(value));
 }
 
-// --- single values ----------------------------------------------------------------------------------
+// --- single values
+// ----------------------------------------------------------------------------------
 
 void Hash::set_value(std::string_view key, std::string_view value) {
   Hash leaf;
@@ -192,7 +192,8 @@ Result<std::uint64_t> Hash::require_uint(std::string_view key) const {
                  "', which is not a whole number of 0 or more");
 }
 
-// --- format functions -------------------------------------------------------------------------------
+// --- format functions
+// -------------------------------------------------------------------------------
 
 namespace {
 
@@ -234,20 +235,28 @@ struct Arguments {
 
 std::int64_t next_signed(Arguments& args, Width width) {
   switch (width) {
-    case Width::kInt: return va_arg(args.list, int);
-    case Width::kLong: return va_arg(args.list, long);
-    case Width::kLongLong: return va_arg(args.list, long long);
-    case Width::kSize: return va_arg(args.list, ssize_t);
+    case Width::kInt:
+      return va_arg(args.list, int);
+    case Width::kLong:
+      return va_arg(args.list, long);
+    case Width::kLongLong:
+      return va_arg(args.list, long long);
+    case Width::kSize:
+      return va_arg(args.list, ssize_t);
   }
   return 0;
 }
 
 std::uint64_t next_unsigned(Arguments& args, Width width) {
   switch (width) {
-    case Width::kInt: return va_arg(args.list, unsigned);
-    case Width::kLong: return va_arg(args.list, unsigned long);
-    case Width::kLongLong: return va_arg(args.list, unsigned long long);
-    case Width::kSize: return va_arg(args.list, std::size_t);
+    case Width::kInt:
+      return va_arg(args.list, unsigned);
+    case Width::kLong:
+      return va_arg(args.list, unsigned long);
+    case Width::kLongLong:
+      return va_arg(args.list, unsigned long long);
+    case Width::kSize:
+      return va_arg(args.list, std::size_t);
   }
   return 0;
 }
@@ -264,14 +273,21 @@ std::optional<std::string> format_word(std::string_view word, Arguments& args) {
       const char* text = va_arg(args.list, const char*);
       return text ? std::optional<std::string>(text) : std::nullopt;
     }
-    case 'c': return std::string(1, static_cast<char>(va_arg(args.list, int)));
+    case 'c':
+      return std::string(1, static_cast<char>(va_arg(args.list, int)));
     case 'd':
-    case 'i': return std::to_string(next_signed(args, width));
-    case 'u': return std::to_string(next_unsigned(args, width));
-    case 'x': return print_one("%llx", static_cast<unsigned long long>(next_unsigned(args, width)));
-    case 'f': return print_one("%f", va_arg(args.list, double));
-    case 'g': return print_one("%g", va_arg(args.list, double));
-    default: return std::nullopt;
+    case 'i':
+      return std::to_string(next_signed(args, width));
+    case 'u':
+      return std::to_string(next_unsigned(args, width));
+    case 'x':
+      return print_one("%llx", static_cast<unsigned long long>(next_unsigned(args, width)));
+    case 'f':
+      return print_one("%f", va_arg(args.list, double));
+    case 'g':
+      return print_one("%g", va_arg(args.list, double));
+    default:
+      return std::nullopt;
   }
 }
 
@@ -313,7 +329,8 @@ const Hash* Hash::getf(const char* format, ...) const {
   return place;
 }
 
-// --- order ------------------------------------------------------------------------------------------
+// --- order
+// ------------------------------------------------------------------------------------------
 
 void Hash::sort(Order order) {
   if (empty()) return;
@@ -346,7 +363,8 @@ std::vector<std::int64_t> Hash::int_keys() const {
   return keys;
 }
 
-// --- text -------------------------------------------------------------------------------------------
+// --- text
+// -------------------------------------------------------------------------------------------
 
 namespace {
 

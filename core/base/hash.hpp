@@ -6,8 +6,9 @@
 // structs, with one function each way next to the struct.
 //
 // Elements keep the order in which they were inserted. Look-up, insert and removal take constant
-// time on average, whatever the number of elements. Pointers to elements and values stay valid until
-// that element is removed. Not thread-safe; distinct hashes may be used from distinct threads.
+// time on average, whatever the number of elements. Pointers to elements and values stay valid
+// until that element is removed. Not thread-safe; distinct hashes may be used from distinct
+// threads.
 #pragma once
 
 #include <concepts>
@@ -85,7 +86,7 @@ class Hash {
   // Replaces whatever was under `key`.
   void set_value(std::string_view key, std::string_view value);
   template <typename Integer>
-    requires std::integral<Integer>
+  requires std::integral<Integer>
   void set_value(std::string_view key, Integer value) {
     set_value(key, std::string_view(std::to_string(value)));
   }

@@ -33,13 +33,14 @@ Status refuse(const std::string& name, const std::string& reason) {
 // Checks all fields but the CRC against the bytes that are there.
 Status check_header(const Header& header, std::size_t available, const std::string& name) {
   if (header.magic != kHashFileMagic) {
-    return refuse(name, fmt::format("it starts with 0x{:08x}, not 0x{:08x}", header.magic,
-                                    kHashFileMagic));
+    return refuse(
+        name, fmt::format("it starts with 0x{:08x}, not 0x{:08x}", header.magic, kHashFileMagic));
   }
-  if (header.type != kHashFileType) return refuse(name, fmt::format("unknown type {}", header.type));
+  if (header.type != kHashFileType)
+    return refuse(name, fmt::format("unknown type {}", header.type));
   if (header.version != kHashFileVersion) {
-    return refuse(name, fmt::format("version {} (this program knows {})", header.version,
-                                    kHashFileVersion));
+    return refuse(
+        name, fmt::format("version {} (this program knows {})", header.version, kHashFileVersion));
   }
   if ((header.flags & ~kHashFileFlagCrc32) != 0) {
     return refuse(name, fmt::format("unknown flags 0x{:x}", header.flags));
@@ -131,7 +132,8 @@ Result<LockedHashFile> LockedHashFile::open(FileSystem& fs, const At& at, LockMo
 
 Status LockedHashFile::write(Durability durability) {
   if (mode_ != LockMode::kExclusive) {
-    return failed_precondition("cannot write '" + at_.display() + "': it is locked for reading only");
+    return failed_precondition("cannot write '" + at_.display() +
+                               "': it is locked for reading only");
   }
   return write_hash_file(*fs_, at_, hash_, durability);
 }

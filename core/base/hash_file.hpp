@@ -37,8 +37,9 @@ Result<Hash> read_hash_file(FileSystem& fs, const At& at);
 Status write_hash_file(FileSystem& fs, const At& at, const Hash& hash, Durability durability,
                        mode_t mode = 0666);
 
-// A hash file held under a lock, for read-modify-write. The lock is on `<file>.lock`, which is never
-// renamed or removed, so that all processes meet at the same one. Dropping the object unlocks.
+// A hash file held under a lock, for read-modify-write. The lock is on `<file>.lock`, which is
+// never renamed or removed, so that all processes meet at the same one. Dropping the object
+// unlocks.
 class LockedHashFile {
  public:
   // Waits for the lock, then reads; a file that does not exist reads as an empty hash.

@@ -10,7 +10,8 @@ namespace scr {
 
 std::size_t Hash::pack_size() const {
   std::size_t size = sizeof(std::uint32_t);
-  for (const Element& element : elements()) size += element.key.size() + 1 + element.hash.pack_size();
+  for (const Element& element : elements())
+    size += element.key.size() + 1 + element.hash.pack_size();
   return size;
 }
 

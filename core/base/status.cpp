@@ -7,17 +7,28 @@ namespace scr {
 
 std::string_view status_code_name(StatusCode code) {
   switch (code) {
-    case StatusCode::kOk: return "OK";
-    case StatusCode::kInvalidArgument: return "INVALID_ARGUMENT";
-    case StatusCode::kNotFound: return "NOT_FOUND";
-    case StatusCode::kCorrupt: return "CORRUPT";
-    case StatusCode::kIoError: return "IO_ERROR";
-    case StatusCode::kNoSpace: return "NO_SPACE";
-    case StatusCode::kPermissionDenied: return "PERMISSION_DENIED";
-    case StatusCode::kFailedPrecondition: return "FAILED_PRECONDITION";
-    case StatusCode::kUnrecoverable: return "UNRECOVERABLE";
-    case StatusCode::kUnavailable: return "UNAVAILABLE";
-    case StatusCode::kInternal: return "INTERNAL";
+    case StatusCode::kOk:
+      return "OK";
+    case StatusCode::kInvalidArgument:
+      return "INVALID_ARGUMENT";
+    case StatusCode::kNotFound:
+      return "NOT_FOUND";
+    case StatusCode::kCorrupt:
+      return "CORRUPT";
+    case StatusCode::kIoError:
+      return "IO_ERROR";
+    case StatusCode::kNoSpace:
+      return "NO_SPACE";
+    case StatusCode::kPermissionDenied:
+      return "PERMISSION_DENIED";
+    case StatusCode::kFailedPrecondition:
+      return "FAILED_PRECONDITION";
+    case StatusCode::kUnrecoverable:
+      return "UNRECOVERABLE";
+    case StatusCode::kUnavailable:
+      return "UNAVAILABLE";
+    case StatusCode::kInternal:
+      return "INTERNAL";
   }
   return "UNKNOWN";
 }
@@ -42,8 +53,10 @@ bool Status::is_transient() const {
   switch (code()) {
     case StatusCode::kIoError:
     case StatusCode::kNoSpace:
-    case StatusCode::kUnavailable: return true;
-    default: return false;
+    case StatusCode::kUnavailable:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -51,23 +64,34 @@ Status errno_status(int errno_value, std::string_view tried, std::string_view pa
   StatusCode code = StatusCode::kIoError;
   switch (errno_value) {
     case ENOENT:
-    case ENOTDIR: code = StatusCode::kNotFound; break;
+    case ENOTDIR:
+      code = StatusCode::kNotFound;
+      break;
     case ENOSPC:
-    case EDQUOT: code = StatusCode::kNoSpace; break;
+    case EDQUOT:
+      code = StatusCode::kNoSpace;
+      break;
     case EACCES:
     case EPERM:
     case EROFS:
     case ELOOP:
-    case EXDEV: code = StatusCode::kPermissionDenied; break;
+    case EXDEV:
+      code = StatusCode::kPermissionDenied;
+      break;
     case EAGAIN:
     case EBUSY:
-    case ETIMEDOUT: code = StatusCode::kUnavailable; break;
+    case ETIMEDOUT:
+      code = StatusCode::kUnavailable;
+      break;
     case EINVAL:
     case ENAMETOOLONG:
     case EISDIR:
     case EEXIST:
-    case ENOTEMPTY: code = StatusCode::kInvalidArgument; break;
-    default: break;
+    case ENOTEMPTY:
+      code = StatusCode::kInvalidArgument;
+      break;
+    default:
+      break;
   }
   std::string message = "cannot " + std::string(tried) + " '" + std::string(path) +
                         "': " + std::strerror(errno_value);

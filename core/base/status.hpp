@@ -75,7 +75,7 @@ Status internal_error(std::string message);
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
   Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
     assert(!status_.ok() && "an ok Result needs a value");
   }
@@ -109,8 +109,8 @@ class [[nodiscard]] Result {
 }  // namespace scr
 
 // Returns from the calling function if the expression's Status is not ok.
-#define SCR_RETURN_IF_ERROR(expression)                            \
-  do {                                                             \
+#define SCR_RETURN_IF_ERROR(expression)                                                  \
+  do {                                                                                   \
     if (::scr::Status scr_status_ = (expression); !scr_status_.ok()) return scr_status_; \
   } while (false)
 

@@ -22,8 +22,8 @@ std::uint64_t generation_of(const std::string& name) {
 
 }  // namespace
 
-// A filemap that is damaged costs the ranks it lists, which redundancy covers; it must not cost the rest. One
-// that cannot be read now may be readable later: it is kept.
+// A filemap that is damaged costs the ranks it lists, which redundancy covers; it must not cost the
+// rest. One that cannot be read now may be readable later: it is kept.
 Result<Filemap> Cache::read_node_filemaps(std::vector<std::string>& old_names,
                                           std::vector<std::string>& kept_names) {
   Filemap all;
@@ -69,7 +69,8 @@ Filemap Cache::deal_out(const Filemap& node_filemap) {
           here != local.end() ? static_cast<std::size_t>(here->second) : next++ % shares.size();
       shares[share].merge(node_filemap.only_rank(rank));
     }
-    for (std::size_t i = 0; i < shares.size(); ++i) send.set(std::to_string(i), shares[i].to_hash());
+    for (std::size_t i = 0; i < shares.size(); ++i)
+      send.set(std::to_string(i), shares[i].to_hash());
   }
   Hash receive;
   Status status = exchange_hashes(node, send, receive);
@@ -157,8 +158,8 @@ Status Cache::remove_entry(int rank, int dataset) {
     for (const FileMeta& meta : entry->files) {
       SCR_RETURN_IF_ERROR(fs.remove_if_exists(At(**directory, meta.file)));
     }
-    // Directories of the prefix are the user's. In the cache other ranks may still have files there: a
-    // directory that is not empty stays.
+    // Directories of the prefix are the user's. In the cache other ranks may still have files
+    // there: a directory that is not empty stays.
     if (entry->directory == context_.job().prefix) return forget(rank, dataset);
     for (const std::string& parent : parents_of(*entry)) {
       (void)fs.remove_directory(At(**directory, parent));
@@ -177,7 +178,8 @@ Status Cache::forget(int rank, int dataset) {
 
 bool Cache::is_whole(int rank, int dataset) const {
   const FilemapEntry* entry = filemap_.get(rank, dataset);
-  if (entry == nullptr || entry->expected_files != static_cast<int>(entry->files.size())) return false;
+  if (entry == nullptr || entry->expected_files != static_cast<int>(entry->files.size()))
+    return false;
   auto directory = context_.fs().open_directory(entry->directory);
   if (!directory.ok()) return entry->files.empty();
   return std::all_of(entry->files.begin(), entry->files.end(), [&](const FileMeta& meta) {

@@ -1,7 +1,7 @@
 // Cache: this process's part of the cached datasets, and its filemap file on disk.
 //
-// Every change reaches the filemap file before a file is created and after one is deleted, so that a run
-// killed at any instant leaves no file that is not listed. Not collective, except start().
+// Every change reaches the filemap file before a file is created and after one is deleted, so that
+// a run killed at any instant leaves no file that is not listed. Not collective, except start().
 #pragma once
 
 #include <string>
@@ -16,10 +16,11 @@ class Cache {
  public:
   explicit Cache(Context& context) : context_(context) {}
 
-  // Collective. Reads the filemaps that earlier runs left on this node and deals them out to the processes
-  // of the node: what a rank wrote goes to the process with that rank, if it is here, the rest evenly.
-  // Every process then has a filemap file of its own under a new name; the master filemap, replaced
-  // atomically, switches from the old ones to the new, so no instant loses an entry.
+  // Collective. Reads the filemaps that earlier runs left on this node and deals them out to the
+  // processes of the node: what a rank wrote goes to the process with that rank, if it is here, the
+  // rest evenly. Every process then has a filemap file of its own under a new name; the master
+  // filemap, replaced atomically, switches from the old ones to the new, so no instant loses an
+  // entry.
   Status start();
 
   const Filemap& filemap() const { return filemap_; }
@@ -34,8 +35,8 @@ class Cache {
     return status;
   }
 
-  // Deletes the listed files of all hosted ranks in a dataset, then forgets them. What cannot be deleted
-  // stays listed. Empty directories go too.
+  // Deletes the listed files of all hosted ranks in a dataset, then forgets them. What cannot be
+  // deleted stays listed. Empty directories go too.
   Status remove_dataset(int dataset);
   // The same for one rank.
   Status remove_entry(int rank, int dataset);

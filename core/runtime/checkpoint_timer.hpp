@@ -1,5 +1,6 @@
-// CheckpointTimer: decides when a checkpoint is due (SCR_CHECKPOINT_INTERVAL, _SECONDS, _OVERHEAD), and
-// keeps the times of compute and checkpoint phases. Times are seconds of any clock that only goes forward.
+// CheckpointTimer: decides when a checkpoint is due (SCR_CHECKPOINT_INTERVAL, _SECONDS, _OVERHEAD),
+// and keeps the times of compute and checkpoint phases. Times are seconds of any clock that only
+// goes forward.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +10,21 @@ namespace scr {
 struct CheckpointPolicy {
   std::uint64_t interval = 0;  // every so many calls; 0: not used
   double seconds = 0;          // so long after the last; 0: not used
-  double overhead = 0;         // keep checkpoints below this percentage of the compute time; 0: not used
+  double overhead = 0;  // keep checkpoints below this percentage of the compute time; 0: not used
 };
 
 class CheckpointTimer {
  public:
   CheckpointTimer() = default;
-  CheckpointTimer(CheckpointPolicy policy, double now) : policy_(policy), phase_start_(now), last_end_(now) {}
+  CheckpointTimer(CheckpointPolicy policy, double now)
+      : policy_(policy), phase_start_(now), last_end_(now) {}
 
   void start_checkpoint(double now) {
     compute_seconds_ += now - phase_start_;
     phase_start_ = now;
   }
-  // Ends a checkpoint; one that failed counts for the time it took, but the next is as due as before.
+  // Ends a checkpoint; one that failed counts for the time it took, but the next is as due as
+  // before.
   void end_checkpoint(double now, bool ok) {
     checkpoint_seconds_ += now - phase_start_;
     phase_start_ = now;
@@ -45,8 +48,8 @@ class CheckpointTimer {
   double checkpoint_seconds() const { return checkpoint_seconds_; }
 
  private:
-  // Would one more checkpoint of average cost keep the share of checkpoints below the limit? The first is
-  // always allowed: there is no cost to judge by.
+  // Would one more checkpoint of average cost keep the share of checkpoints below the limit? The
+  // first is always allowed: there is no cost to judge by.
   bool overhead_allows(double now) const {
     if (checkpoints_ == 0) return true;
     const double compute = compute_seconds_ + (now - phase_start_);

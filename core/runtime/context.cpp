@@ -8,7 +8,8 @@
 namespace scr {
 
 std::string ActiveRedundancy::dataset_directory(int dataset_id) const {
-  return fmt::format("{}/index.{}/dataset.{}", store->directory->path(), descriptor.index, dataset_id);
+  return fmt::format("{}/index.{}/dataset.{}", store->directory->path(), descriptor.index,
+                     dataset_id);
 }
 
 Status agree(Communicator& comm, const Status& mine, std::string_view what, Report report) {
@@ -16,14 +17,17 @@ Status agree(Communicator& comm, const Status& mine, std::string_view what, Repo
   const std::int64_t none = comm.size();
   const std::int64_t first = comm.all_reduce(mine.ok() ? none : comm.rank(), ReduceOp::kMin);
   if (first == none) return {};
-  const std::string text = comm.broadcast_string(std::string(mine.message()), static_cast<int>(first));
+  const std::string text =
+      comm.broadcast_string(std::string(mine.message()), static_cast<int>(first));
   auto code = static_cast<std::int64_t>(comm.rank() == first ? mine.code() : StatusCode::kOk);
   code = comm.all_reduce(code, ReduceOp::kMax);
   if (!mine.ok()) return mine;
-  return {static_cast<StatusCode>(code), fmt::format("{} failed on rank {}: {}", what, first, text)};
+  return {static_cast<StatusCode>(code),
+          fmt::format("{} failed on rank {}: {}", what, first, text)};
 }
 
-Result<std::unique_ptr<Context>> Context::create(FileSystem& fs, std::unique_ptr<Communicator> world,
+Result<std::unique_ptr<Context>> Context::create(FileSystem& fs,
+                                                 std::unique_ptr<Communicator> world,
                                                  const std::string& host,
                                                  const std::vector<std::string>& calls,
                                                  config::Mode mode) {
@@ -90,8 +94,8 @@ Result<std::string> Context::group_value(const std::string& group) const {
     }
   }
   return invalid_argument(fmt::format(
-      "no line 'GROUPS={} {}=...' in the configuration tells which {} group this node belongs to", host_,
-      group, group));
+      "no line 'GROUPS={} {}=...' in the configuration tells which {} group this node belongs to",
+      host_, group, group));
 }
 
 Status Context::open_directories() {
@@ -146,10 +150,14 @@ namespace {
 
 redundancy::Scheme scheme_of(config::CopyType type) {
   switch (type) {
-    case config::CopyType::kSingle: return redundancy::Scheme::kSingle;
-    case config::CopyType::kPartner: return redundancy::Scheme::kPartner;
-    case config::CopyType::kXor: return redundancy::Scheme::kXor;
-    case config::CopyType::kRs: return redundancy::Scheme::kReedSolomon;
+    case config::CopyType::kSingle:
+      return redundancy::Scheme::kSingle;
+    case config::CopyType::kPartner:
+      return redundancy::Scheme::kPartner;
+    case config::CopyType::kXor:
+      return redundancy::Scheme::kXor;
+    case config::CopyType::kRs:
+      return redundancy::Scheme::kReedSolomon;
   }
   return redundancy::Scheme::kSingle;
 }
@@ -178,7 +186,8 @@ Status Context::activate_redundancy(const config::RedundancyDescriptor& descript
   if (rank() == 0 && request.scheme != redundancy::Scheme::kSingle &&
       active.sets.front().scheme == redundancy::Scheme::kSingle) {
     log::warning(
-        "all ranks are in one {} group ('{}'), so checkpoints cannot be protected against its loss: {} "
+        "all ranks are in one {} group ('{}'), so checkpoints cannot be protected against its "
+        "loss: {} "
         "becomes SINGLE",
         descriptor.group, *value, scheme_name(request.scheme));
   }

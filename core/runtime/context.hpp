@@ -33,7 +33,8 @@ struct ActiveRedundancy {
 class Context {
  public:
   // Collective. `calls` are the arguments of SCR_Config so far; those of rank 0 count.
-  static Result<std::unique_ptr<Context>> create(FileSystem& fs, std::unique_ptr<Communicator> world,
+  static Result<std::unique_ptr<Context>> create(FileSystem& fs,
+                                                 std::unique_ptr<Communicator> world,
                                                  const std::string& host,
                                                  const std::vector<std::string>& calls,
                                                  config::Mode mode);
@@ -75,9 +76,11 @@ class Context {
   std::map<std::uint64_t, ActiveRedundancy> redundancy_;
 };
 
-// Ends a step that every rank takes part in: ok if all were. A rank that failed keeps its own message and,
-// unless told otherwise, logs it; the others get `what` and the lowest rank that failed, with its message.
+// Ends a step that every rank takes part in: ok if all were. A rank that failed keeps its own
+// message and, unless told otherwise, logs it; the others get `what` and the lowest rank that
+// failed, with its message.
 enum class Report { kLog, kQuiet };
-Status agree(Communicator& comm, const Status& mine, std::string_view what, Report report = Report::kLog);
+Status agree(Communicator& comm, const Status& mine, std::string_view what,
+             Report report = Report::kLog);
 
 }  // namespace scr

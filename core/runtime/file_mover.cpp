@@ -28,7 +28,8 @@ std::vector<Piece> cut(const FilemapEntry& entry, std::size_t piece_size) {
   for (std::size_t i = 0; i < entry.files.size(); ++i) {
     for (std::uint64_t offset = 0; offset < entry.files[i].size; offset += piece_size) {
       const std::uint64_t left = entry.files[i].size - offset;
-      pieces.push_back({i, offset, static_cast<std::size_t>(std::min<std::uint64_t>(left, piece_size))});
+      pieces.push_back(
+          {i, offset, static_cast<std::size_t>(std::min<std::uint64_t>(left, piece_size))});
     }
   }
   return pieces;
@@ -40,12 +41,14 @@ struct Buffered {
   Piece piece;
 };
 
-// Sends the files of one rank, piece by piece. A file that cannot be read is sent as zeros: the receiver
-// notices by its checksum, and nobody waits.
+// Sends the files of one rank, piece by piece. A file that cannot be read is sent as zeros: the
+// receiver notices by its checksum, and nobody waits.
 class Sender {
  public:
   Sender(Context& context, const FilemapEntry& entry, int to)
-      : context_(context), entry_(entry), to_(to),
+      : context_(context),
+        entry_(entry),
+        to_(to),
         pieces_(cut(entry, context.config().get_bytes("SCR_MPI_BUF_SIZE"))) {
     auto directory = context.fs().open_directory(entry.directory);
     if (directory.ok()) directory_ = std::move(*directory);
@@ -108,11 +111,13 @@ std::string parent_of(const std::string& file) {
   return slash == std::string::npos ? std::string() : file.substr(0, slash);
 }
 
-// Receives the files of the own rank. After a failure it goes on receiving, so that the sender can finish.
+// Receives the files of the own rank. After a failure it goes on receiving, so that the sender can
+// finish.
 class Receiver {
  public:
   Receiver(Context& context, const IncomingFiles& incoming)
-      : context_(context), incoming_(incoming),
+      : context_(context),
+        incoming_(incoming),
         pieces_(cut(incoming.entry, context.config().get_bytes("SCR_MPI_BUF_SIZE"))) {
     status_ = open();
   }
@@ -178,8 +183,8 @@ class Receiver {
     const FileMeta& meta = incoming_.entry.files[i];
     SCR_RETURN_IF_ERROR(files_[i]->close());
     if (meta.crc && *meta.crc != checksums_[i].value()) {
-      return corrupt(fmt::format("'{}' of rank {} arrived from rank {} with a wrong checksum", meta.file,
-                                 context_.rank(), incoming_.from));
+      return corrupt(fmt::format("'{}' of rank {} arrived from rank {} with a wrong checksum",
+                                 meta.file, context_.rank(), incoming_.from));
     }
     return {};
   }
@@ -213,7 +218,8 @@ void run(std::vector<Sender>& senders, std::optional<Receiver>& receiver) {
 
 }  // namespace
 
-Status move_files(Context& context, Cache& cache, int dataset, const std::vector<OutgoingFiles>& outgoing,
+Status move_files(Context& context, Cache& cache, int dataset,
+                  const std::vector<OutgoingFiles>& outgoing,
                   const std::optional<IncomingFiles>& incoming) {
   Status status;
   if (incoming) {
@@ -235,7 +241,8 @@ Status move_files(Context& context, Cache& cache, int dataset, const std::vector
   // Acknowledge; the sender's copy goes only now.
   std::vector<RankMessage> acknowledgements;
   if (incoming && status.ok()) acknowledgements.push_back({incoming->from, {}});
-  for (const RankMessage& acknowledged : context.world().sparse_exchange(std::move(acknowledgements))) {
+  for (const RankMessage& acknowledged :
+       context.world().sparse_exchange(std::move(acknowledgements))) {
     SCR_RETURN_IF_ERROR(cache.remove_entry(acknowledged.rank, dataset));
   }
   return status;

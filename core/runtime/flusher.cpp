@@ -55,7 +55,8 @@ flush::FlushOptions Flusher::options(bool background) const {
   return options;
 }
 
-Result<std::unique_ptr<flush::Flush>> Flusher::prepare(const DatasetDescriptor& dataset, bool background) {
+Result<std::unique_ptr<flush::Flush>> Flusher::prepare(const DatasetDescriptor& dataset,
+                                                       bool background) {
   const FilemapEntry* entry = cache_.filemap().get(context_.rank(), dataset.id);
   Status status = entry ? Status() : internal_error("no filemap entry of a dataset to flush");
   SCR_RETURN_IF_ERROR(agree(context_.world(), status, "flushing"));
@@ -63,8 +64,9 @@ Result<std::unique_ptr<flush::Flush>> Flusher::prepare(const DatasetDescriptor& 
   for (const FileMeta& meta : entry->files) {
     if (meta.type == FileType::kFull) files.push_back(meta);
   }
-  return flush::Flush::prepare(context_.world(), context_.node(), context_.fs(), context_.job().prefix, dataset,
-                               entry->directory, files, options(background));
+  return flush::Flush::prepare(context_.world(), context_.node(), context_.fs(),
+                               context_.job().prefix, dataset, entry->directory, files,
+                               options(background));
 }
 
 Status Flusher::flush(const DatasetDescriptor& dataset) {
@@ -95,7 +97,8 @@ void Flusher::run() {
   use_all_cores();
   std::unique_lock lock(mutex_);
   while (!stop_) {
-    auto next = std::find_if(queue_.begin(), queue_.end(), [](const Entry& entry) { return !entry.taken; });
+    auto next =
+        std::find_if(queue_.begin(), queue_.end(), [](const Entry& entry) { return !entry.taken; });
     if (next == queue_.end()) {
       wake_.wait(lock);
       continue;

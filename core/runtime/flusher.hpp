@@ -1,8 +1,8 @@
 // Flusher: brings cached datasets to the prefix directory, at once or in a background thread.
 //
-// Collective, except the questions. The background thread copies only (POSIX calls, no MPI); what needs the
-// other ranks is done at the collective points of the program, by poll(). It blocks all signals and does not
-// keep to the core that its rank is bound to.
+// Collective, except the questions. The background thread copies only (POSIX calls, no MPI); what
+// needs the other ranks is done at the collective points of the program, by poll(). It blocks all
+// signals and does not keep to the core that its rank is bound to.
 #pragma once
 
 #include <condition_variable>
@@ -60,7 +60,7 @@ class Flusher {
 
   Context& context_;
   const Cache& cache_;
-  std::deque<Entry> queue_;      // changed by the main thread only, under the lock
+  std::deque<Entry> queue_;  // changed by the main thread only, under the lock
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   bool stop_ = false;

@@ -32,13 +32,15 @@ std::string system_user_name() {
   return "uid" + std::to_string(geteuid());
 }
 
-// Job ids and user names become parts of paths: what is not a letter, digit or one of "._-" is replaced.
+// Job ids and user names become parts of paths: what is not a letter, digit or one of "._-" is
+// replaced.
 std::string as_component(std::string_view text) {
   std::string result(text);
   std::replace_if(
       result.begin(), result.end(),
       [](char c) {
-        return !(std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-');
+        return !(std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' ||
+                 c == '-');
       },
       '_');
   if (result == "." || result == "..") result = "_";
@@ -56,8 +58,9 @@ Result<JobInfo> JobInfo::detect(const config::Config& config,
   static constexpr std::array<std::string_view, 6> kJobIds = {
       "SLURM_JOB_ID", "SLURM_JOBID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", "COBALT_JOBID"};
   static constexpr std::array<std::string_view, 4> kJobNames = {"SLURM_JOB_NAME", "PBS_JOBNAME",
-                                                               "LSB_JOBNAME", "FLUX_JOB_NAME"};
-  static constexpr std::array<std::string_view, 2> kClusters = {"SLURM_CLUSTER_NAME", "LMOD_SYSTEM_NAME"};
+                                                                "LSB_JOBNAME", "FLUX_JOB_NAME"};
+  static constexpr std::array<std::string_view, 2> kClusters = {"SLURM_CLUSTER_NAME",
+                                                                "LMOD_SYSTEM_NAME"};
   auto choose = [&](std::string_view parameter, std::string fallback) {
     std::string value = config.get_string(parameter);
     return value.empty() ? std::move(fallback) : value;

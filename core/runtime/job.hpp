@@ -1,4 +1,5 @@
-// Who runs: user, job, node. From the configuration, then the batch system's variables, then the system.
+// Who runs: user, job, node. From the configuration, then the batch system's variables, then the
+// system.
 #pragma once
 
 #include <string>
@@ -15,9 +16,10 @@ struct JobInfo {
   std::string prefix;  // absolute, normalised
 
   // `environment` is that of rank 0. Without a batch system the job id is made from the prefix
-  // directory, so that a restart in the same directory finds its cache, and two programs with different
-  // directories do not share one. Every part is safe to use as one component of a path.
-  static Result<JobInfo> detect(const config::Config& config, const config::Environment& environment);
+  // directory, so that a restart in the same directory finds its cache, and two programs with
+  // different directories do not share one. Every part is safe to use as one component of a path.
+  static Result<JobInfo> detect(const config::Config& config,
+                                const config::Environment& environment);
 
   Hash to_hash() const;
   static Result<JobInfo> from_hash(const Hash& hash);

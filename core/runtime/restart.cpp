@@ -22,9 +22,9 @@ struct Restoration {
   Cache& cache;
   int id = 0;
   DatasetDescriptor dataset;
-  std::optional<StoredDescriptor> descriptor;  // of this rank
-  std::optional<std::string> directory;        // of this rank's files
-  std::unique_ptr<Directory> opened = nullptr; // the same, once it is certain to stay
+  std::optional<StoredDescriptor> descriptor;   // of this rank
+  std::optional<std::string> directory;         // of this rank's files
+  std::unique_ptr<Directory> opened = nullptr;  // the same, once it is certain to stay
 };
 
 // The largest id below `bound` that any process knows, 0 if there is none.
@@ -36,9 +36,10 @@ int next_dataset(Context& context, const Cache& cache, int bound) {
   return static_cast<int>(context.world().all_reduce(mine, ReduceOp::kMax));
 }
 
-// The dataset's descriptor: of the copies that say it is complete if there is one (a rank marks its copy only
-// after all ranks have their files and redundancy data in place, so one mark is enough), the newest. A node
-// that was away for some runs may bring files of an id that was written anew since; these go.
+// The dataset's descriptor: of the copies that say it is complete if there is one (a rank marks its
+// copy only after all ranks have their files and redundancy data in place, so one mark is enough),
+// the newest. A node that was away for some runs may bring files of an id that was written anew
+// since; these go.
 Status share_dataset(Restoration& r) {
   Communicator& world = r.context.world();
   std::array<std::int64_t, 2> newest = {0, 0};  // creation time of any copy, of a complete one
@@ -55,8 +56,8 @@ Status share_dataset(Restoration& r) {
     const DatasetDescriptor& dataset = r.cache.filemap().get(rank, r.id)->dataset;
     if (dataset.created == created && dataset.complete == complete) mine = &dataset;
   }
-  const int root =
-      static_cast<int>(world.all_reduce(std::int64_t{mine ? world.rank() : world.size()}, ReduceOp::kMin));
+  const int root = static_cast<int>(
+      world.all_reduce(std::int64_t{mine ? world.rank() : world.size()}, ReduceOp::kMin));
   Hash hash;
   if (world.rank() == root) hash = mine->to_hash();
   SCR_RETURN_IF_ERROR(broadcast_hash(world, hash, root));
@@ -77,7 +78,8 @@ std::string place_of(const Context& context, const std::string& store) {
   return context.host();
 }
 
-// --- distribute --------------------------------------------------------------------------------------
+// --- distribute
+// --------------------------------------------------------------------------------------
 
 // Tells every rank which processes have files of it, and how whole they are.
 Result<Hash> announce(Restoration& r) {
@@ -86,7 +88,8 @@ Result<Hash> announce(Restoration& r) {
     const FilemapEntry* entry = r.cache.filemap().get(rank, r.id);
     auto descriptor = StoredDescriptor::from_hash(entry->redundancy);
     if (!descriptor.ok()) {
-      log::warning("filemap entry of rank {} in dataset {}: {}", rank, r.id, descriptor.status().message());
+      log::warning("filemap entry of rank {} in dataset {}: {}", rank, r.id,
+                   descriptor.status().message());
       continue;
     }
     Filemap single;
@@ -121,7 +124,8 @@ std::optional<Offer> choose(const Restoration& r, const Hash& offers) {
     offer.whole = element.hash.value("WHOLE") == "1";
     offer.entry = *map->get(r.context.rank(), r.id);
     auto descriptor = StoredDescriptor::from_hash(offer.entry.redundancy);
-    offer.here = descriptor.ok() && element.hash.value("PLACE") == place_of(r.context, descriptor->store);
+    offer.here =
+        descriptor.ok() && element.hash.value("PLACE") == place_of(r.context, descriptor->store);
     if (!best || quality(offer) > quality(*best)) best = std::move(offer);
   }
   return best;
@@ -131,15 +135,16 @@ std::optional<Offer> choose(const Restoration& r, const Hash& offers) {
 Status prepare_directory(Restoration& r, const StoredDescriptor& descriptor) {
   FileSystem& fs = r.context.fs();
   SCR_RETURN_IF_ERROR(fs.make_directories(descriptor.store));
-  SCR_ASSIGN_OR_RETURN(auto job_directory, prepare_private_directory(fs, descriptor.store,
-                                                                    r.context.job().private_path()));
+  SCR_ASSIGN_OR_RETURN(
+      auto job_directory,
+      prepare_private_directory(fs, descriptor.store, r.context.job().private_path()));
   SCR_RETURN_IF_ERROR(fs.make_directories(At(*job_directory, descriptor.directory), 0700));
   r.directory = job_directory->path() + "/" + descriptor.directory;
   return {};
 }
 
-// Brings the files of every rank to the process that has this rank now. Incomplete files are not moved:
-// redundancy rebuilds them in place.
+// Brings the files of every rank to the process that has this rank now. Incomplete files are not
+// moved: redundancy rebuilds them in place.
 Status distribute(Restoration& r) {
   Communicator& world = r.context.world();
   auto offers = announce(r);
@@ -187,7 +192,8 @@ Status distribute(Restoration& r) {
   return agree(world, status, "distributing files");
 }
 
-// --- rebuild ------------------------------------------------------------------------------------------
+// --- rebuild
+// ------------------------------------------------------------------------------------------
 
 // A rank whose node was lost knows nothing of its sets; the other members tell it.
 Status share_sets(Restoration& r) {
@@ -225,7 +231,8 @@ Status share_sets(Restoration& r) {
     sets.insert(guest ? sets.end() : sets.begin(), std::move(set));
   }
   // Members of guest sets alone cannot tell the own set: then its files are beyond recovery.
-  if (sets.front().members[static_cast<std::size_t>(sets.front().index_of(world.rank()))].guest) return {};
+  if (sets.front().members[static_cast<std::size_t>(sets.front().index_of(world.rank()))].guest)
+    return {};
   StoredDescriptor descriptor;
   SCR_ASSIGN_OR_RETURN(descriptor.index, merged.require_uint("INDEX"));
   SCR_ASSIGN_OR_RETURN(descriptor.store, merged.require_value("BASE"));
@@ -242,11 +249,13 @@ Status report_unknown_ranks(Restoration& r) {
   const bool unknown = !r.descriptor;
   const auto count = world.all_reduce(std::uint64_t{unknown ? 1u : 0u}, ReduceOp::kSum);
   if (count == 0) return {};
-  const std::int64_t first = world.all_reduce(std::int64_t{unknown ? world.rank() : world.size()}, ReduceOp::kMin);
+  const std::int64_t first =
+      world.all_reduce(std::int64_t{unknown ? world.rank() : world.size()}, ReduceOp::kMin);
   return {StatusCode::kUnrecoverable,
-          fmt::format("{} rank(s), the first of them rank {}, lost all files together with the members of "
-                      "their redundancy sets",
-                      count, first)};
+          fmt::format(
+              "{} rank(s), the first of them rank {}, lost all files together with the members of "
+              "their redundancy sets",
+              count, first)};
 }
 
 struct RegisterContext {
@@ -291,7 +300,8 @@ Status open_directory(Restoration& r) {
 }
 
 // Every member must come to redundancy::rebuild, so nothing here may fail before it.
-Status rebuild_set(Restoration& r, const redundancy::RedundancySet& set, bool verify, bool& rebuilt) {
+Status rebuild_set(Restoration& r, const redundancy::RedundancySet& set, bool verify,
+                   bool& rebuilt) {
   const FilemapEntry* entry = r.cache.filemap().get(r.context.rank(), r.id);
   redundancy::HostedMember member;
   member.index = set.index_of(r.context.rank());
@@ -315,8 +325,8 @@ Status rebuild_set(Restoration& r, const redundancy::RedundancySet& set, bool ve
   return {};
 }
 
-// Rebuilds every set of this rank, in the order of their ids. A set that fails does not keep the others
-// from being tried: all processes must come to all their sets.
+// Rebuilds every set of this rank, in the order of their ids. A set that fails does not keep the
+// others from being tried: all processes must come to all their sets.
 Status rebuild_all(Restoration& r, bool verify, std::uint64_t& rebuilt_ranks) {
   std::vector<const redundancy::RedundancySet*> sets;
   for (const auto& set : r.descriptor->sets) sets.push_back(&set);
@@ -343,11 +353,14 @@ Status rebuild_all(Restoration& r, bool verify, std::uint64_t& rebuilt_ranks) {
 
 Status check_rank_count(const Restoration& r) {
   if (r.dataset.ranks == r.context.size()) return {};
-  return failed_precondition(fmt::format(
-      "the cache holds dataset {} ('{}') of {} ranks, but this run has {}. Start it with {} ranks; or bring "
-      "the data to the prefix directory with 'scr_scavenge --prefix {}'; or set SCR_CACHE_PURGE=1 to "
-      "delete it",
-      r.id, r.dataset.name, r.dataset.ranks, r.context.size(), r.dataset.ranks, r.context.job().prefix));
+  return failed_precondition(
+      fmt::format("the cache holds dataset {} ('{}') of {} ranks, but this run has {}. Start it "
+                  "with {} ranks; or bring "
+                  "the data to the prefix directory with 'scr_scavenge --prefix {}'; or set "
+                  "SCR_CACHE_PURGE=1 to "
+                  "delete it",
+                  r.id, r.dataset.name, r.dataset.ranks, r.context.size(), r.dataset.ranks,
+                  r.context.job().prefix));
 }
 
 Status restore(Restoration& r, bool verify, CachedDataset& result) {

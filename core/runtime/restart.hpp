@@ -1,9 +1,10 @@
 // Restart from the cache: what SCR_Init does with the datasets that earlier runs left on the nodes.
 //
-// Newest first, each dataset is brought to where its ranks now run, and what is missing or damaged is
-// rebuilt with the redundancy descriptor that is stored with it (seed 004: scr_cache_rebuild). Only the
-// checkpoint that the run will restart from is read in full. Nothing is deleted but datasets that were
-// never complete: one that cannot be rebuilt stays until a newer one is complete.
+// Newest first, each dataset is brought to where its ranks now run, and what is missing or damaged
+// is rebuilt with the redundancy descriptor that is stored with it (seed 004: scr_cache_rebuild).
+// Only the checkpoint that the run will restart from is read in full. Nothing is deleted but
+// datasets that were never complete: one that cannot be rebuilt stays until a newer one is
+// complete.
 #pragma once
 
 #include <optional>
@@ -17,16 +18,17 @@ namespace scr {
 
 struct CachedDataset {
   DatasetDescriptor dataset;
-  bool usable = false;       // every rank has its files, verified or with the right sizes
-  bool verified = false;     // read in full
+  bool usable = false;    // every rank has its files, verified or with the right sizes
+  bool verified = false;  // read in full
   std::uint64_t rebuilt_ranks = 0;
 };
 
-// Collective. Ascending by id. Fails on all ranks if the cache holds a file-per-process dataset of another
-// number of ranks, without touching it.
+// Collective. Ascending by id. Fails on all ranks if the cache holds a file-per-process dataset of
+// another number of ranks, without touching it.
 Result<std::vector<CachedDataset>> restore_cache(Context& context, Cache& cache);
 
-// Collective: reads a dataset in full, repairs what is damaged. For a checkpoint that was not chosen first.
+// Collective: reads a dataset in full, repairs what is damaged. For a checkpoint that was not
+// chosen first.
 Status verify_cached_dataset(Context& context, Cache& cache, CachedDataset& dataset);
 
 }  // namespace scr

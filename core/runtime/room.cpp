@@ -58,8 +58,8 @@ std::optional<std::uint64_t> memory_left(FileSystem& fs, const std::string& root
   return left;
 }
 
-Result<std::uint64_t> available_bytes(FileSystem& fs, const Directory& directory, std::uint64_t capacity,
-                                      std::uint64_t used) {
+Result<std::uint64_t> available_bytes(FileSystem& fs, const Directory& directory,
+                                      std::uint64_t capacity, std::uint64_t used) {
   SCR_ASSIGN_OR_RETURN(SpaceInfo space, fs.space(At(directory, ".")));
   std::uint64_t available = space.available;
   if (capacity > 0) available = std::min(available, capacity > used ? capacity - used : 0);

@@ -26,10 +26,10 @@ Result<std::unique_ptr<Runtime>> Runtime::start(FileSystem& fs, std::unique_ptr<
   SCR_RETURN_IF_ERROR(runtime->clean_prefix());
   if (runtime->restart_candidate() == nullptr) SCR_RETURN_IF_ERROR(runtime->fetch_newest());
   const config::Config& config = runtime->context_->config();
-  runtime->timer_ = CheckpointTimer({config.get_uint("SCR_CHECKPOINT_INTERVAL"),
-                                     config.get_double("SCR_CHECKPOINT_SECONDS"),
-                                     config.get_double("SCR_CHECKPOINT_OVERHEAD")},
-                                    runtime->now());
+  runtime->timer_ = CheckpointTimer(
+      {config.get_uint("SCR_CHECKPOINT_INTERVAL"), config.get_double("SCR_CHECKPOINT_SECONDS"),
+       config.get_double("SCR_CHECKPOINT_OVERHEAD")},
+      runtime->now());
   runtime->context_->world().barrier();
   runtime->compute_event_ = runtime->log_.begin(EventType::kCompute);
   return runtime;
@@ -39,7 +39,8 @@ double Runtime::now() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Marks the job's directory as in use, opens the log, writes the nodes file, looks at the halt file.
+// Marks the job's directory as in use, opens the log, writes the nodes file, looks at the halt
+// file.
 Status Runtime::open_job() {
   Context& c = *context_;
   JobOwnerInfo info;
@@ -80,13 +81,15 @@ Status Runtime::open_job() {
     status = halt.status();
   }
   SCR_RETURN_IF_ERROR(agree(c.world(), status, "reading the halt file"));
-  if (auto reason = halt_reason(false); reason && config.get_bool("SCR_HALT_EXIT")) must_exit_ = true;
+  if (auto reason = halt_reason(false); reason && config.get_bool("SCR_HALT_EXIT"))
+    must_exit_ = true;
   return {};
 }
 
 Status Runtime::finalize() {
   if (in_dataset()) {
-    Status status = failed_precondition("SCR_Finalize while a dataset is being written: it is dropped");
+    Status status =
+        failed_precondition("SCR_Finalize while a dataset is being written: it is dropped");
     if (context_->rank() == 0) log::warning("{}", status.message());
     context_->world().barrier();  // others may still be writing in the directory that goes now
     (void)abandon(status);

@@ -1,9 +1,10 @@
-// Runtime: the life of datasets in one process (DESIGN §2). One per process, shared by all front ends.
+// Runtime: the life of datasets in one process (DESIGN §2). One per process, shared by all front
+// ends.
 //
-// Functions are collective over the run unless they say otherwise, and return the same success or failure on
-// every rank. A call at the wrong moment fails at once, on the rank that makes it, without waiting for
-// anybody. Failures are logged where they happen, so callers only pass the code on. Used by one thread at a
-// time; the caller holds no lock while calling.
+// Functions are collective over the run unless they say otherwise, and return the same success or
+// failure on every rank. A call at the wrong moment fails at once, on the rank that makes it,
+// without waiting for anybody. Failures are logged where they happen, so callers only pass the code
+// on. Used by one thread at a time; the caller holds no lock while calling.
 #pragma once
 
 #include <chrono>
@@ -30,7 +31,8 @@ enum DatasetFlags : int { kFlagNone = 0, kFlagCheckpoint = 1, kFlagOutput = 2 };
 
 class Runtime {
  public:
-  // Reads the configuration, makes directories, restores cached datasets. `calls` as in Context::create.
+  // Reads the configuration, makes directories, restores cached datasets. `calls` as in
+  // Context::create.
   static Result<std::unique_ptr<Runtime>> start(FileSystem& fs, std::unique_ptr<Communicator> world,
                                                 const std::string& host,
                                                 const std::vector<std::string>& calls,
@@ -38,35 +40,42 @@ class Runtime {
   // Ends the run and leaves the reason in the halt file. The object is of no use afterwards.
   Status finalize();
 
-  // --- writing (runtime_write.cpp) --------------------------------------------------------------------
-  // No name: "scr.dataset.<id>". A rank whose arguments are bad says so by `arguments`; it must come here
+  // --- writing (runtime_write.cpp)
+  // -------------------------------------------------------------------- No name:
+  // "scr.dataset.<id>". A rank whose arguments are bad says so by `arguments`; it must come here
   // all the same, so that nobody waits for it.
-  Status start_dataset(const std::optional<std::string>& name, int flags, const Status& arguments = {});
+  Status start_dataset(const std::optional<std::string>& name, int flags,
+                       const Status& arguments = {});
   Status complete_dataset(bool valid);
-  // The path to open for a file: registers it while a dataset is written, finds it while one is read. Not
-  // collective.
+  // The path to open for a file: registers it while a dataset is written, finds it while one is
+  // read. Not collective.
   Result<std::string> route_file(std::string_view name);
   bool in_dataset() const { return writing_.has_value(); }
 
-  // --- restart (runtime_restart.cpp) ------------------------------------------------------------------
-  // Name of the checkpoint to restart from, if there is one.
+  // --- restart (runtime_restart.cpp)
+  // ------------------------------------------------------------------ Name of the checkpoint to
+  // restart from, if there is one.
   Result<std::optional<std::string>> have_restart();
   Result<std::string> start_restart();
   Status complete_restart(bool valid);
 
-  // --- flush and fetch (runtime_flush.cpp) ---------------------------------------------------------------
-  // Bytes of this rank that are in the prefix directory, and in all; not collective.
+  // --- flush and fetch (runtime_flush.cpp)
+  // --------------------------------------------------------------- Bytes of this rank that are in
+  // the prefix directory, and in all; not collective.
   Result<std::pair<std::uint64_t, std::uint64_t>> flush_progress(const std::string& name) const;
   // Waits until a dataset, or with an empty name every dataset, has reached the prefix directory.
   Status flush_wait(const std::string& name);
 
-  // --- questions ----------------------------------------------------------------------------------------
+  // --- questions
+  // ----------------------------------------------------------------------------------------
   Result<bool> need_checkpoint();
   Result<bool> should_exit();
-  // After complete_dataset: a halt condition holds and SCR_HALT_EXIT is set, so the front end ends the run.
+  // After complete_dataset: a halt condition holds and SCR_HALT_EXIT is set, so the front end ends
+  // the run.
   bool must_exit() const { return must_exit_; }
 
-  // --- datasets by name (runtime_restart.cpp) ---------------------------------------------------------
+  // --- datasets by name (runtime_restart.cpp)
+  // ---------------------------------------------------------
   Status set_current(const std::string& name);
   Status drop(const std::string& name);
   Status remove(const std::string& name);
@@ -134,8 +143,9 @@ class Runtime {
   CachedDataset* find_cached(const std::string& name);
   CachedDataset* find_cached_id(int id);
   CachedDataset* restart_candidate();
-  Result<int> change_index(const std::string& name,
-                           const std::function<void(flush::Index&, const std::string& directory)>& change);
+  Result<int> change_index(
+      const std::string& name,
+      const std::function<void(flush::Index&, const std::string& directory)>& change);
   Status unknown_dataset(const std::string& name);
 
   std::unique_ptr<Context> context_;
@@ -153,7 +163,7 @@ class Runtime {
   std::optional<Writing> writing_;
   bool in_restart_ = false;
   bool must_exit_ = false;
-  int restart_below_ = 0;              // restart candidates have smaller ids; 0: any
+  int restart_below_ = 0;  // restart candidates have smaller ids; 0: any
   int last_dataset_ = 0;
   int last_checkpoint_ = 0;
   std::uint64_t last_node_bytes_ = 0;  // what the last dataset took on this node

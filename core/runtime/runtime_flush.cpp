@@ -21,21 +21,25 @@ std::string owner_text(FileSystem& fs, const std::string& directory) {
   auto handle = fs.open_directory(directory);
   if (!handle.ok()) return "another job";
   auto owner = read_owner_file(fs, **handle);
-  return owner.ok() ? fmt::format("job {} of {} on {}", owner->job_id, owner->user, owner->host) : "another job";
+  return owner.ok() ? fmt::format("job {} of {} on {}", owner->job_id, owner->user, owner->host)
+                    : "another job";
 }
 
 // The summary is there, whole, and of the dataset that the index says.
-Status check_summary(FileSystem& fs, const std::string& directory, const DatasetDescriptor& dataset) {
+Status check_summary(FileSystem& fs, const std::string& directory,
+                     const DatasetDescriptor& dataset) {
   SCR_ASSIGN_OR_RETURN(flush::Summary summary, flush::read_summary(fs, directory));
   const bool same = summary.dataset.id == dataset.id && summary.dataset.created == dataset.created;
   if (summary.complete && same) return {};
-  return corrupt(fmt::format("'{}/{}' {}", directory, flush::kSummaryName,
-                             same ? "says that the dataset is not complete" : "is of another dataset"));
+  return corrupt(
+      fmt::format("'{}/{}' {}", directory, flush::kSummaryName,
+                  same ? "says that the dataset is not complete" : "is of another dataset"));
 }
 
 }  // namespace
 
-// --- the prefix directory at the start ------------------------------------------------------------------
+// --- the prefix directory at the start
+// ------------------------------------------------------------------
 
 // One job at a time works on a prefix directory: rank 0 holds a lock for as long as the job lives.
 Status Runtime::open_prefix() {
@@ -48,10 +52,11 @@ Status Runtime::open_prefix() {
     status = lock.status();
     if (status.ok()) status = (*lock)->lock(LockMode::kExclusive, /*wait=*/false);
     if (status.code() == StatusCode::kUnavailable) {
-      status = failed_precondition(fmt::format("the prefix directory '{}' is in use by {}", c.job().prefix,
-                                               owner_text(c.fs(), c.prefix_scr())));
+      status = failed_precondition(fmt::format("the prefix directory '{}' is in use by {}",
+                                               c.job().prefix, owner_text(c.fs(), c.prefix_scr())));
     } else if (!status.ok() && lock.ok()) {
-      log::warning("cannot lock the prefix directory ({}): make sure that only one job uses it", status.message());
+      log::warning("cannot lock the prefix directory ({}): make sure that only one job uses it",
+                   status.message());
       status = {};
     }
     if (status.ok()) {
@@ -68,12 +73,14 @@ Status Runtime::open_prefix() {
     if (status.ok() && c.config().get_bool("SCR_PREFIX_PURGE")) trim_prefix(0);
     std::vector<std::string> rolled;
     if (status.ok()) status = flush::roll_forward(c.fs(), c.job().prefix, &rolled);
-    for (const std::string& name : rolled) log::info("the flush of '{}', which was cut, is complete now", name);
+    for (const std::string& name : rolled)
+      log::info("the flush of '{}', which was cut, is complete now", name);
     if (status.ok()) {
       auto index = flush::read_index(c.fs(), c.job().prefix);
       if (index.ok()) {
         last_dataset_ = index->last_id();
-        for (const auto& entry : index->entries()) last_checkpoint_ = std::max(last_checkpoint_, entry.dataset.checkpoint);
+        for (const auto& entry : index->entries())
+          last_checkpoint_ = std::max(last_checkpoint_, entry.dataset.checkpoint);
       }
       status = index.status();
     }
@@ -86,8 +93,8 @@ Status Runtime::open_prefix() {
   return {};
 }
 
-// Once it is known what the cache holds: which of it is in the prefix directory, what cut flushes left there,
-// and what is to be flushed right away.
+// Once it is known what the cache holds: which of it is in the prefix directory, what cut flushes
+// left there, and what is to be flushed right away.
 Status Runtime::clean_prefix() {
   Context& c = *context_;
   std::vector<std::int64_t> keep;
@@ -103,19 +110,23 @@ Status Runtime::clean_prefix() {
     for (const CachedDataset& cached : cached_) {
       if (!index.ok() || !cached.usable) continue;
       const auto& entries = index->entries();
-      const bool there = std::any_of(entries.begin(), entries.end(), [&](const flush::IndexEntry& entry) {
-        return entry.complete && entry.dataset.id == cached.dataset.id && entry.dataset.created == cached.dataset.created;
-      });
+      const bool there =
+          std::any_of(entries.begin(), entries.end(), [&](const flush::IndexEntry& entry) {
+            return entry.complete && entry.dataset.id == cached.dataset.id &&
+                   entry.dataset.created == cached.dataset.created;
+          });
       auto begun = flush::find_intent(c.fs(), c.job().prefix, cached.dataset);
       if (there) message.at("THERE").at(std::to_string(cached.dataset.id));
-      if (!there && begun.ok() && !begun->empty()) message.at("RESUME").at(std::to_string(cached.dataset.id));
+      if (!there && begun.ok() && !begun->empty())
+        message.at("RESUME").at(std::to_string(cached.dataset.id));
     }
   }
   SCR_RETURN_IF_ERROR(agree(c.world(), status, "cleaning the prefix directory"));
   SCR_RETURN_IF_ERROR(broadcast_hash(c.world(), message, 0));
   const Hash* there = message.get("THERE");
   const Hash* resume = message.get("RESUME");
-  const bool on_restart = c.config().get_bool("SCR_FLUSH_ON_RESTART") || c.config().get_bool("SCR_GLOBAL_RESTART");
+  const bool on_restart =
+      c.config().get_bool("SCR_FLUSH_ON_RESTART") || c.config().get_bool("SCR_GLOBAL_RESTART");
   const CachedDataset* newest = restart_candidate();
   const int newest_id = newest ? newest->dataset.id : 0;
   for (const CachedDataset& cached : cached_) {
@@ -130,7 +141,8 @@ Status Runtime::clean_prefix() {
   return {};
 }
 
-// --- flush ----------------------------------------------------------------------------------------------
+// --- flush
+// ----------------------------------------------------------------------------------------------
 
 bool Runtime::in_prefix(const DatasetDescriptor& dataset) {
   const FlushState* state = flush_file_.get(dataset.id);
@@ -145,7 +157,8 @@ void Runtime::set_flush_state(const DatasetDescriptor& dataset, bool flushing, b
   state.is_checkpoint = dataset.is_checkpoint();
   state.is_output = dataset.output;
   if (context_->node().rank() != 0) return;
-  Status status = write_flush_file(context_->fs(), At(context_->control(), std::string(kFlushFileName)), flush_file_);
+  Status status = write_flush_file(
+      context_->fs(), At(context_->control(), std::string(kFlushFileName)), flush_file_);
   if (!status.ok()) log::warning("{}", status.message());
 }
 
@@ -160,27 +173,32 @@ Status Runtime::flush_dataset(const DatasetDescriptor& dataset, bool background)
   return outcome.status;
 }
 
-// What ended: into the flush file and the log. A flush that failed is tried again with the next one.
+// What ended: into the flush file and the log. A flush that failed is tried again with the next
+// one.
 void Runtime::settle(const std::vector<FlushOutcome>& outcomes) {
   for (const FlushOutcome& outcome : outcomes) {
     set_flush_state(outcome.dataset, false, outcome.status.ok());
     flush_leftovers_ = flush_leftovers_ || !outcome.status.ok();
     if (context_->rank() != 0) continue;
     log_.once(EventType::kFlush,
-              {.ok = outcome.status.ok(), .bytes = outcome.dataset.size, .files = outcome.dataset.files,
-               .seconds = outcome.seconds, .note = std::string(outcome.status.message())},
+              {.ok = outcome.status.ok(),
+               .bytes = outcome.dataset.size,
+               .files = outcome.dataset.files,
+               .seconds = outcome.seconds,
+               .note = std::string(outcome.status.message())},
               outcome.dataset.id, outcome.dataset.name);
     const std::uint64_t keep = context_->config().get_uint("SCR_PREFIX_SIZE");
     if (outcome.status.ok() && keep > 0) trim_prefix(keep);
     if (outcome.status.ok()) {
-      log::info("dataset {} ('{}') flushed: {} bytes in {} files, {:.2f} s", outcome.dataset.id, outcome.dataset.name,
-                outcome.dataset.size, outcome.dataset.files, outcome.seconds);
+      log::info("dataset {} ('{}') flushed: {} bytes in {} files, {:.2f} s", outcome.dataset.id,
+                outcome.dataset.name, outcome.dataset.size, outcome.dataset.files, outcome.seconds);
     } else {
-      log::error("dataset {} ('{}') could not be flushed, its copy in the cache stays: {}", outcome.dataset.id,
-                 outcome.dataset.name, outcome.status.message());
+      log::error("dataset {} ('{}') could not be flushed, its copy in the cache stays: {}",
+                 outcome.dataset.id, outcome.dataset.name, outcome.status.message());
     }
   }
-  const bool succeeded = std::any_of(outcomes.begin(), outcomes.end(), [](const FlushOutcome& o) { return o.status.ok(); });
+  const bool succeeded = std::any_of(outcomes.begin(), outcomes.end(),
+                                     [](const FlushOutcome& o) { return o.status.ok(); });
   if (succeeded && flush_leftovers_ && context_->rank() == 0) remove_flush_leftovers();
 }
 
@@ -204,13 +222,15 @@ void Runtime::trim_prefix(std::uint64_t keep) {
   for (const flush::IndexEntry& entry : index->entries()) {  // newest first
     if (!entry.dataset.is_checkpoint() || entry.dataset.output || !entry.complete) continue;
     if (kept++ < keep) continue;
-    log::info("deleting dataset {} ('{}') from the prefix directory", entry.id(), entry.dataset.name);
+    log::info("deleting dataset {} ('{}') from the prefix directory", entry.id(),
+              entry.dataset.name);
     Status status = flush::delete_dataset(fs, context_->job().prefix, entry.directory);
     if (!status.ok()) log::warning("{}", status.message());
   }
 }
 
-// Output always; of checkpoints every SCR_FLUSH-th by its id, so that the rhythm is kept across restarts.
+// Output always; of checkpoints every SCR_FLUSH-th by its id, so that the rhythm is kept across
+// restarts.
 Status Runtime::flush_if_due() {
   const config::Config& config = context_->config();
   const auto interval = static_cast<std::int64_t>(config.get_uint("SCR_FLUSH"));
@@ -219,8 +239,9 @@ Status Runtime::flush_if_due() {
   const std::vector<CachedDataset> cached = cached_;
   for (const CachedDataset& dataset : cached) {
     const bool newest = &dataset == &cached.back();
-    const bool due = dataset.dataset.output ||
-                     (newest && interval > 0 && dataset.dataset.is_checkpoint() && dataset.dataset.checkpoint % interval == 0);
+    const bool due =
+        dataset.dataset.output || (newest && interval > 0 && dataset.dataset.is_checkpoint() &&
+                                   dataset.dataset.checkpoint % interval == 0);
     if (!due || !dataset.usable) continue;
     Status status = flush_dataset(dataset.dataset, background);
     if (first.ok()) first = status;
@@ -233,8 +254,10 @@ Status Runtime::final_flush() {
   Status first;
   const std::vector<CachedDataset> cached = cached_;
   for (auto dataset = cached.rbegin(); dataset != cached.rend(); ++dataset) {
-    const bool newest_checkpoint = restart_candidate() != nullptr && dataset->dataset.id == restart_candidate()->dataset.id;
-    const bool wanted = dataset->dataset.output || (newest_checkpoint && context_->config().get_uint("SCR_FLUSH") > 0);
+    const bool newest_checkpoint =
+        restart_candidate() != nullptr && dataset->dataset.id == restart_candidate()->dataset.id;
+    const bool wanted = dataset->dataset.output ||
+                        (newest_checkpoint && context_->config().get_uint("SCR_FLUSH") > 0);
     if (!dataset->usable || !wanted) continue;
     Status status = flush_dataset(dataset->dataset, /*background=*/false);
     if (first.ok()) first = status;
@@ -242,7 +265,8 @@ Status Runtime::final_flush() {
   return first;
 }
 
-Result<std::pair<std::uint64_t, std::uint64_t>> Runtime::flush_progress(const std::string& name) const {
+Result<std::pair<std::uint64_t, std::uint64_t>> Runtime::flush_progress(
+    const std::string& name) const {
   for (const CachedDataset& cached : cached_) {
     if (cached.dataset.name != name) continue;
     if (auto progress = flusher_->progress(cached.dataset.id)) return *progress;
@@ -262,10 +286,12 @@ Status Runtime::flush_wait(const std::string& name) {
     SCR_RETURN_IF_ERROR(flush_dataset(cached.dataset, /*background=*/false));
     if (!name.empty()) return {};
   }
-  return name.empty() ? Status() : not_found(fmt::format("there is no dataset '{}' in the cache", name));
+  return name.empty() ? Status()
+                      : not_found(fmt::format("there is no dataset '{}' in the cache", name));
 }
 
-// --- fetch ----------------------------------------------------------------------------------------------
+// --- fetch
+// ----------------------------------------------------------------------------------------------
 
 // From the current checkpoint backwards, until one is whole.
 Status Runtime::fetch_newest() {
@@ -280,8 +306,10 @@ Status Runtime::fetch_newest() {
       const std::string wanted = c.config().get_string("SCR_CURRENT");
       if (!wanted.empty()) {
         const flush::IndexEntry* entry = index->find_name(wanted);
-        if (entry) index->set_current(entry->directory);
-        else log::warning("SCR_CURRENT names '{}', which is not in the index", wanted);
+        if (entry)
+          index->set_current(entry->directory);
+        else
+          log::warning("SCR_CURRENT names '{}', which is not in the index", wanted);
       }
       int position = 0;
       for (const auto* entry : index->restart_candidates()) {
@@ -295,21 +323,27 @@ Status Runtime::fetch_newest() {
   SCR_RETURN_IF_ERROR(broadcast_hash(c.world(), message, 0));
   for (std::size_t i = 0; i < message.size(); ++i) {
     const Hash& candidate = *message.get(std::to_string(i));
-    SCR_ASSIGN_OR_RETURN(DatasetDescriptor dataset, DatasetDescriptor::from_hash(*candidate.get("DSET")));
+    SCR_ASSIGN_OR_RETURN(DatasetDescriptor dataset,
+                         DatasetDescriptor::from_hash(*candidate.get("DSET")));
     SCR_ASSIGN_OR_RETURN(std::string directory_name, candidate.require_value("DIR"));
     EventToken event;
     if (c.rank() == 0) event = log_.begin(EventType::kFetch, dataset.id, dataset.name);
     status = fetch(dataset, directory_name);
     if (c.rank() == 0) {
-      log_.end(event, {.ok = status.ok(), .bytes = dataset.size, .note = std::string(status.message())});
-      if (status.ok()) log::info("dataset {} ('{}') fetched from the prefix directory", dataset.id, dataset.name);
-      else log::warning("cannot fetch dataset {} ('{}'): {}", dataset.id, dataset.name, status.message());
+      log_.end(event,
+               {.ok = status.ok(), .bytes = dataset.size, .note = std::string(status.message())});
+      if (status.ok())
+        log::info("dataset {} ('{}') fetched from the prefix directory", dataset.id, dataset.name);
+      else
+        log::warning("cannot fetch dataset {} ('{}'): {}", dataset.id, dataset.name,
+                     status.message());
     }
     if (status.ok()) {
       mark_fetched(directory_name, true);
       return {};
     }
-    // Another number of ranks is no fault of the data; neither is a disk that is full or out of reach.
+    // Another number of ranks is no fault of the data; neither is a disk that is full or out of
+    // reach.
     if (status.code() == StatusCode::kFailedPrecondition) return status;
     if (!status.is_transient()) mark_fetched(directory_name, false);
   }
@@ -318,14 +352,15 @@ Status Runtime::fetch_newest() {
 
 void Runtime::mark_fetched(const std::string& directory_name, bool ok) {
   if (context_->rank() != 0) return;
-  Status status = flush::update_index(context_->fs(), context_->job().prefix, [&](flush::Index& index) -> Status {
-    flush::IndexEntry* entry = index.find_directory(directory_name);
-    if (entry == nullptr) return {};
-    (ok ? entry->fetched : entry->failed).push_back(flush::timestamp_now());
-    if (ok) index.set_current(directory_name);
-    if (!ok && index.current() == directory_name) index.set_current("");
-    return {};
-  });
+  Status status = flush::update_index(
+      context_->fs(), context_->job().prefix, [&](flush::Index& index) -> Status {
+        flush::IndexEntry* entry = index.find_directory(directory_name);
+        if (entry == nullptr) return {};
+        (ok ? entry->fetched : entry->failed).push_back(flush::timestamp_now());
+        if (ok) index.set_current(directory_name);
+        if (!ok && index.current() == directory_name) index.set_current("");
+        return {};
+      });
   if (!status.ok()) log::warning("{}", status.message());
 }
 
@@ -367,13 +402,15 @@ Status Runtime::check_fetched(const flush::RankFiles& files) {
     if (!file.fetch) continue;
     const FileMeta* meta = entry.find(file.file);
     if (meta == nullptr || meta->crc != file.crc) {
-      return corrupt(fmt::format("'{}/{}' changed between writing and reading it", entry.directory, file.file));
+      return corrupt(fmt::format("'{}/{}' changed between writing and reading it", entry.directory,
+                                 file.file));
     }
   }
   return {};
 }
 
-// Lists the files, reads them (SCR_FETCH_WIDTH processes at a time); damaged containers are repaired first.
+// Lists the files, reads them (SCR_FETCH_WIDTH processes at a time); damaged containers are
+// repaired first.
 Status Runtime::fetch_to_cache(const std::string& directory_name, const flush::RankFiles& files) {
   Context& c = *context_;
   Status status = cache_->update(c.rank(), writing_->dataset.id, [&](FilemapEntry& entry) {
@@ -392,20 +429,24 @@ Status Runtime::fetch_to_cache(const std::string& directory_name, const flush::R
   auto read = [&]() -> Status {
     const int width = std::max(1, static_cast<int>(c.config().get_uint("SCR_FETCH_WIDTH")));
     if (c.rank() >= width) c.world().receive({}, c.rank() - width, kTurnTag);
-    Status mine = flush::fetch_files(c.fs(), c.job().prefix, directory_name, files, writing_->directory->path(),
-                                     c.config().get_bytes("SCR_FILE_BUF_SIZE"));
+    Status mine =
+        flush::fetch_files(c.fs(), c.job().prefix, directory_name, files,
+                           writing_->directory->path(), c.config().get_bytes("SCR_FILE_BUF_SIZE"));
     if (c.rank() + width < c.size()) c.world().send({}, c.rank() + width, kTurnTag);
     return agree(c.world(), mine, "fetching", Report::kQuiet);
   };
   status = read();
-  const bool contained = std::any_of(files.begin(), files.end(), [](const auto& file) { return file.contained(); });
+  const bool contained =
+      std::any_of(files.begin(), files.end(), [](const auto& file) { return file.contained(); });
   if (status.ok() || !c.world().any_true(contained)) return status;
   bool repaired = false;
   if (c.rank() == 0) {
     auto names = flush::repair_containers(c.fs(), c.prefix_scr() + "/" + directory_name);
     repaired = names.ok() && !names->empty();
-    if (repaired) log::warning("{}; {} container(s) rebuilt from parity", status.message(), names->size());
-    else if (!names.ok()) log::warning("{}", names.status().message());
+    if (repaired)
+      log::warning("{}; {} container(s) rebuilt from parity", status.message(), names->size());
+    else if (!names.ok())
+      log::warning("{}", names.status().message());
   }
   return c.world().any_true(repaired) ? read() : status;
 }

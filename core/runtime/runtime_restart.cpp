@@ -41,10 +41,12 @@ Status Runtime::restore() {
     last_dataset_ = std::max(last_dataset_, dataset.dataset.id);
     last_checkpoint_ = std::max(last_checkpoint_, dataset.dataset.checkpoint);
     rebuilt += dataset.rebuilt_ranks;
-    if (dataset.usable) SCR_RETURN_IF_ERROR(agree(c.world(), remember(dataset), "writing the flush file"));
+    if (dataset.usable)
+      SCR_RETURN_IF_ERROR(agree(c.world(), remember(dataset), "writing the flush file"));
   }
   if (any && c.rank() == 0) {
-    log_.end(event, {.note = fmt::format("{} dataset(s) in cache, {} rank(s) rebuilt", cached_.size(), rebuilt)});
+    log_.end(event, {.note = fmt::format("{} dataset(s) in cache, {} rank(s) rebuilt",
+                                         cached_.size(), rebuilt)});
   }
   std::uint64_t bytes = 0;
   if (const FilemapEntry* entry = cache_->filemap().get(c.rank(), last_dataset_)) {
@@ -83,8 +85,8 @@ Result<std::optional<std::string>> Runtime::have_restart() {
     Status status = verify_cached_dataset(*context_, *cache_, *candidate);
     if (status.ok()) return std::optional<std::string>(candidate->dataset.name);
     if (context_->rank() == 0) {
-      log::warning("dataset {} ('{}') is damaged: {}", candidate->dataset.id, candidate->dataset.name,
-                   status.message());
+      log::warning("dataset {} ('{}') is damaged: {}", candidate->dataset.id,
+                   candidate->dataset.name, status.message());
     }
   }
   return std::optional<std::string>();
@@ -119,25 +121,29 @@ Result<std::string> Runtime::route_for_reading(const std::string& absolute) {
   SCR_ASSIGN_OR_RETURN(std::string relative, relative_to_prefix(absolute));
   const CachedDataset* candidate = restart_candidate();
   if (candidate == nullptr) {
-    return not_found(fmt::format("cannot find '{}': there is no checkpoint to restart from, and no dataset "
-                                 "was started",
-                                 absolute));
+    return not_found(
+        fmt::format("cannot find '{}': there is no checkpoint to restart from, and no dataset "
+                    "was started",
+                    absolute));
   }
   const FilemapEntry* entry = cache_->filemap().get(context_->rank(), candidate->dataset.id);
-  const bool known = entry != nullptr &&
-                     std::any_of(entry->files.begin(), entry->files.end(), [&](const FileMeta& meta) {
-                       return meta.type == FileType::kFull && meta.file == relative;
-                     });
+  const bool known =
+      entry != nullptr &&
+      std::any_of(entry->files.begin(), entry->files.end(), [&](const FileMeta& meta) {
+        return meta.type == FileType::kFull && meta.file == relative;
+      });
   if (!known) {
-    return not_found(fmt::format("cannot find '{}': rank {} wrote no such file in dataset {} ('{}')", absolute,
-                                 context_->rank(), candidate->dataset.id, candidate->dataset.name));
+    return not_found(
+        fmt::format("cannot find '{}': rank {} wrote no such file in dataset {} ('{}')", absolute,
+                    context_->rank(), candidate->dataset.id, candidate->dataset.name));
   }
   return entry->directory + "/" + relative;
 }
 
 CachedDataset* Runtime::find_cached(const std::string& name) {
-  auto found = std::find_if(cached_.rbegin(), cached_.rend(),
-                            [&](const CachedDataset& cached) { return cached.dataset.name == name; });
+  auto found = std::find_if(cached_.rbegin(), cached_.rend(), [&](const CachedDataset& cached) {
+    return cached.dataset.name == name;
+  });
   return found == cached_.rend() ? nullptr : &*found;
 }
 
@@ -147,26 +153,30 @@ CachedDataset* Runtime::find_cached_id(int id) {
   return found == cached_.end() ? nullptr : &*found;
 }
 
-// Rank 0 changes the index; every rank gets the id of the named dataset, 0 if the index does not have it.
-Result<int> Runtime::change_index(const std::string& name,
-                                  const std::function<void(flush::Index&, const std::string& directory)>& change) {
+// Rank 0 changes the index; every rank gets the id of the named dataset, 0 if the index does not
+// have it.
+Result<int> Runtime::change_index(
+    const std::string& name,
+    const std::function<void(flush::Index&, const std::string& directory)>& change) {
   std::int64_t id = 0;
   Status status;
   if (context_->rank() == 0) {
-    status = flush::update_index(context_->fs(), context_->job().prefix, [&](flush::Index& index) -> Status {
-      const flush::IndexEntry* entry = index.find_name(name);
-      if (entry == nullptr) return {};
-      id = entry->id();
-      change(index, std::string(entry->directory));
-      return {};
-    });
+    status = flush::update_index(context_->fs(), context_->job().prefix,
+                                 [&](flush::Index& index) -> Status {
+                                   const flush::IndexEntry* entry = index.find_name(name);
+                                   if (entry == nullptr) return {};
+                                   id = entry->id();
+                                   change(index, std::string(entry->directory));
+                                   return {};
+                                 });
   }
   SCR_RETURN_IF_ERROR(agree(context_->world(), status, "changing the index"));
   return static_cast<int>(context_->world().all_reduce(id, ReduceOp::kMax));
 }
 
 Status Runtime::unknown_dataset(const std::string& name) {
-  Status status = not_found(fmt::format("there is no dataset '{}', neither in the cache nor in the index", name));
+  Status status = not_found(
+      fmt::format("there is no dataset '{}', neither in the cache nor in the index", name));
   if (context_->rank() == 0) log::error("{}", status.message());
   return status;
 }
@@ -175,15 +185,17 @@ Status Runtime::unknown_dataset(const std::string& name) {
 Status Runtime::set_current(const std::string& name) {
   if (in_dataset()) return wrong_moment("SCR_Current while a dataset is being written");
   const bool drop_newer = context_->config().get_bool("SCR_DROP_AFTER_CURRENT");
-  SCR_ASSIGN_OR_RETURN(int id, change_index(name, [&](flush::Index& index, const std::string& directory) {
-    index.set_current(directory);
-    const int current = index.find_directory(directory)->id();
-    std::vector<std::string> newer;
-    for (const auto& entry : index.entries()) {
-      if (entry.id() > current) newer.push_back(entry.directory);
-    }
-    if (drop_newer) std::for_each(newer.begin(), newer.end(), [&](const auto& d) { index.remove(d); });
-  }));
+  SCR_ASSIGN_OR_RETURN(
+      int id, change_index(name, [&](flush::Index& index, const std::string& directory) {
+        index.set_current(directory);
+        const int current = index.find_directory(directory)->id();
+        std::vector<std::string> newer;
+        for (const auto& entry : index.entries()) {
+          if (entry.id() > current) newer.push_back(entry.directory);
+        }
+        if (drop_newer)
+          std::for_each(newer.begin(), newer.end(), [&](const auto& d) { index.remove(d); });
+      }));
   const CachedDataset* cached = find_cached(name);
   if (cached == nullptr && id == 0) return unknown_dataset(name);
   if (drop_newer) {
@@ -206,10 +218,11 @@ Status Runtime::set_current(const std::string& name) {
 Status Runtime::drop(const std::string& name) {
   if (in_dataset()) return wrong_moment("SCR_Drop while a dataset is being written");
   settle(flusher_->wait());
-  SCR_ASSIGN_OR_RETURN(int id, change_index(name, [](flush::Index& index, const std::string& directory) {
-    index.remove(directory);
-    if (index.current() == directory) index.set_current("");
-  }));
+  SCR_ASSIGN_OR_RETURN(int id,
+                       change_index(name, [](flush::Index& index, const std::string& directory) {
+                         index.remove(directory);
+                         if (index.current() == directory) index.set_current("");
+                       }));
   const CachedDataset* cached = find_cached(name);
   if (cached == nullptr && id == 0) return unknown_dataset(name);
   if (cached == nullptr) return {};
@@ -221,8 +234,8 @@ Status Runtime::remove(const std::string& name) {
   settle(flusher_->wait());
   std::string directory_name;
   SCR_ASSIGN_OR_RETURN(int id, change_index(name, [&](flush::Index&, const std::string& directory) {
-    directory_name = directory;
-  }));
+                         directory_name = directory;
+                       }));
   const CachedDataset* cached = find_cached(name);
   if (cached == nullptr && id == 0) return unknown_dataset(name);
   Status status;

@@ -1,8 +1,9 @@
 // Writing a dataset: start, route, complete.
 //
-// States, each on disk before the next is claimed: the entry with the dataset's descriptor (started), each
-// file's name (registered), sizes (written), checksums and redundancy files (encoded), the mark COMPLETE
-// (sealed). Only when every rank has the mark may an older dataset leave the cache.
+// States, each on disk before the next is claimed: the entry with the dataset's descriptor
+// (started), each file's name (registered), sizes (written), checksums and redundancy files
+// (encoded), the mark COMPLETE (sealed). Only when every rank has the mark may an older dataset
+// leave the cache.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +26,8 @@ Status wrong_moment(std::string message) {
   return failed_precondition(std::move(message));
 }
 
-Result<std::pair<std::uint64_t, std::uint32_t>> sync_and_checksum(FileSystem& fs, const std::string& path) {
+Result<std::pair<std::uint64_t, std::uint32_t>> sync_and_checksum(FileSystem& fs,
+                                                                  const std::string& path) {
   SCR_ASSIGN_OR_RETURN(auto file, fs.open(path, OpenOptions::read_write()));
   SCR_RETURN_IF_ERROR(file->sync());
   SCR_RETURN_IF_ERROR(file->close());
@@ -41,11 +43,14 @@ Status check_length(const std::string& path) {
 
 }  // namespace
 
-// --- start ----------------------------------------------------------------------------------------------
+// --- start
+// ----------------------------------------------------------------------------------------------
 
-Status Runtime::start_dataset(const std::optional<std::string>& name, int flags, const Status& arguments) {
+Status Runtime::start_dataset(const std::optional<std::string>& name, int flags,
+                              const Status& arguments) {
   if (in_dataset()) {
-    return wrong_moment("a dataset was started while another is being written; complete that one first");
+    return wrong_moment(
+        "a dataset was started while another is being written; complete that one first");
   }
   if (in_restart_) {
     return wrong_moment("a dataset was started during a restart; call SCR_Complete_restart first");
@@ -67,8 +72,9 @@ Status Runtime::start_dataset(const std::optional<std::string>& name, int flags,
   writing_->dataset = dataset;
   writing_->redundancy = &c.redundancy_for(dataset.id, dataset.output);
   if (c.rank() == 0) {
-    writing_->event = log_.begin(dataset.is_checkpoint() ? EventType::kCheckpoint : EventType::kOutput,
-                                 dataset.id, dataset.name);
+    writing_->event =
+        log_.begin(dataset.is_checkpoint() ? EventType::kCheckpoint : EventType::kOutput,
+                   dataset.id, dataset.name);
   }
   Status status = begin_writing();
   if (!status.ok()) return abandon(status);
@@ -115,7 +121,8 @@ Status Runtime::begin_writing(bool fetching) {
   writing_->bypass = redundancy.descriptor.bypass && !fetching;
   bool room = writing_->bypass || has_room(store);
   if (!room && c.config().get_bool("SCR_CACHE_DELETE_FIRST")) {
-    SCR_RETURN_IF_ERROR(agree(c.world(), evict(store.descriptor.directory, 0), "making room in the cache"));
+    SCR_RETURN_IF_ERROR(
+        agree(c.world(), evict(store.descriptor.directory, 0), "making room in the cache"));
     room = has_room(store);
   }
   if (!room) {
@@ -130,15 +137,17 @@ Status Runtime::begin_writing(bool fetching) {
   descriptor.store = store.descriptor.directory;
   descriptor.directory = fmt::format("index.{}/dataset.{}", descriptor.index, writing_->dataset.id);
   descriptor.sets = redundancy.sets;
-  // A dataset that bypasses the cache is listed too, with its temporary names in the prefix directory, so that
-  // a killed run leaves nothing that the next does not know of.
+  // A dataset that bypasses the cache is listed too, with its temporary names in the prefix
+  // directory, so that a killed run leaves nothing that the next does not know of.
   Status status = cache_->update(c.rank(), writing_->dataset.id, [&](FilemapEntry& entry) {
     entry.dataset = writing_->dataset;
-    entry.directory = writing_->bypass ? c.job().prefix : redundancy.dataset_directory(writing_->dataset.id);
+    entry.directory =
+        writing_->bypass ? c.job().prefix : redundancy.dataset_directory(writing_->dataset.id);
     entry.redundancy = descriptor.to_hash();
   });
   if (writing_->bypass) return agree(c.world(), status, "starting a dataset");
-  // On a node's own storage each process may make the directory; where several nodes share it, one does.
+  // On a node's own storage each process may make the directory; where several nodes share it, one
+  // does.
   const bool shared = store.descriptor.group != "NODE";
   if (status.ok() && (!shared || store.group->rank() == 0)) {
     status = c.fs().make_directories(At(*store.directory, descriptor.directory), 0700);
@@ -152,11 +161,12 @@ Status Runtime::begin_writing(bool fetching) {
   return agree(c.world(), status, "making the dataset directory");
 }
 
-// --- route ------------------------------------------------------------------------------------------------
+// --- route
+// ------------------------------------------------------------------------------------------------
 
 Result<std::string> Runtime::route_file(std::string_view name) {
   auto absolute = normalize(name);
-  Result<std::string> path = !absolute.ok()  ? absolute.status()
+  Result<std::string> path = !absolute.ok() ? absolute.status()
                              : in_dataset() ? route_for_writing(*absolute)
                                             : route_for_reading(*absolute);
   if (path.ok()) {
@@ -169,8 +179,9 @@ Result<std::string> Runtime::route_file(std::string_view name) {
 Result<std::string> Runtime::relative_to_prefix(const std::string& absolute) const {
   auto relative = relative_to(absolute, context_->job().prefix);
   if (!relative || *relative == ".") {
-    return invalid_argument(fmt::format("'{}' is not inside the prefix directory '{}'; set SCR_PREFIX",
-                                        absolute, context_->job().prefix));
+    return invalid_argument(
+        fmt::format("'{}' is not inside the prefix directory '{}'; set SCR_PREFIX", absolute,
+                    context_->job().prefix));
   }
   if (*relative == ".scr" || relative->starts_with(".scr/")) {
     return invalid_argument(fmt::format("'{}' is inside h5scr's own directory", absolute));
@@ -201,13 +212,15 @@ Result<std::string> Runtime::route_for_writing(const std::string& absolute) {
         cache_->update(context_->rank(), id, [&](FilemapEntry& e) { e.put(std::move(meta)); }));
   }
   if (!parent.empty()) {
-    SCR_RETURN_IF_ERROR(writing_->bypass ? fs.make_directories(base + "/" + parent)
-                                         : fs.make_directories(At(*writing_->directory, parent), 0700));
+    SCR_RETURN_IF_ERROR(writing_->bypass
+                            ? fs.make_directories(base + "/" + parent)
+                            : fs.make_directories(At(*writing_->directory, parent), 0700));
   }
   return base + "/" + file;
 }
 
-// --- complete -----------------------------------------------------------------------------------------------
+// --- complete
+// -----------------------------------------------------------------------------------------------
 
 Status Runtime::complete_dataset(bool valid) {
   if (!in_dataset()) return wrong_moment("a dataset was completed, but none was started");
@@ -233,8 +246,8 @@ Status Runtime::complete_dataset(bool valid) {
   return {};
 }
 
-// Sizes of the own files (one that was registered and not written is an error), and the names of the
-// redundancy files to come.
+// Sizes of the own files (one that was registered and not written is an error), and the names of
+// the redundancy files to come.
 Status Runtime::record_files(bool valid) {
   const int id = writing_->dataset.id;
   FilemapEntry entry = *cache_->filemap().get(context_->rank(), id);
@@ -251,7 +264,9 @@ Status Runtime::record_files(bool valid) {
     sums[0] += info->size;
     sums[1] += 1;
   }
-  if (!valid) status = failed_precondition(fmt::format("the program marked its files of dataset {} ('{}') invalid", id, writing_->dataset.name));
+  if (!valid)
+    status = failed_precondition(fmt::format(
+        "the program marked its files of dataset {} ('{}') invalid", id, writing_->dataset.name));
   context_->world().all_reduce(sums, ReduceOp::kSum);
   writing_->dataset.size = sums[0];
   writing_->dataset.files = sums[1];
@@ -269,8 +284,8 @@ Status Runtime::record_files(bool valid) {
   return cache_->update(context_->rank(), id, [&](FilemapEntry& e) { e = std::move(entry); });
 }
 
-// Collective: where the files would be in containers, so that a serial copy after a crash (scr_copy) writes the
-// same ones that a flush does.
+// Collective: where the files would be in containers, so that a serial copy after a crash
+// (scr_copy) writes the same ones that a flush does.
 void Runtime::plan_containers(FilemapEntry& entry) {
   const std::uint64_t size = context_->config().get_bytes("SCR_CONTAINER_SIZE");
   std::uint64_t bytes = 0;
@@ -284,8 +299,8 @@ void Runtime::plan_containers(FilemapEntry& entry) {
   }
 }
 
-// Files that the program wrote straight to the prefix directory: checked, made durable, and committed like a
-// flush.
+// Files that the program wrote straight to the prefix directory: checked, made durable, and
+// committed like a flush.
 Status Runtime::complete_bypassed(bool valid) {
   Context& c = *context_;
   const FilemapEntry entry = *cache_->filemap().get(c.rank(), writing_->dataset.id);
@@ -310,15 +325,16 @@ Status Runtime::complete_bypassed(bool valid) {
   writing_->dataset.size = sums[0];
   writing_->dataset.files = sums[1];
   writing_->dataset.complete = true;
-  SCR_ASSIGN_OR_RETURN(auto flush,
-                       flush::Flush::adopt(c.world(), c.fs(), c.job().prefix, writing_->dataset, std::move(files)));
+  SCR_ASSIGN_OR_RETURN(auto flush, flush::Flush::adopt(c.world(), c.fs(), c.job().prefix,
+                                                       writing_->dataset, std::move(files)));
   SCR_RETURN_IF_ERROR(flush->finish(c.world(), c.node()));
   status = cache_->forget(c.rank(), writing_->dataset.id);
   if (!status.ok()) log::warning("{}", status.message());
   return {};
 }
 
-// Encodes every set of this rank. All processes come to all their sets, whatever happened in one of them.
+// Encodes every set of this rank. All processes come to all their sets, whatever happened in one of
+// them.
 Status Runtime::encode() {
   Context& c = *context_;
   const int id = writing_->dataset.id;
@@ -333,7 +349,8 @@ Status Runtime::encode() {
   for (const auto* set : sets) {
     redundancy::MemberFiles member = member_files(entry, descriptor, *set, c.rank());
     member.redundancy.file = set->file_name(member.index);
-    Status one = redundancy::encode(c.world(), c.fs(), *writing_->directory, writing_->dataset, *set, member);
+    Status one = redundancy::encode(c.world(), c.fs(), *writing_->directory, writing_->dataset,
+                                    *set, member);
     if (one.ok()) {
       for (const FileMeta& meta : member.files) entry.put(meta);
       if (set->scheme != redundancy::Scheme::kSingle) entry.put(member.redundancy);
@@ -344,11 +361,14 @@ Status Runtime::encode() {
   entry.expected_files = static_cast<int>(entry.files.size());
   if (status.ok()) status = cache_->update(c.rank(), id, [&](FilemapEntry& e) { e = entry; });
   status = agree(c.world(), status, "writing redundancy data");
-  log_.end(event, {.ok = status.ok(), .bytes = writing_->dataset.size, .note = std::string(status.message())});
+  log_.end(
+      event,
+      {.ok = status.ok(), .bytes = writing_->dataset.size, .note = std::string(status.message())});
   return status;
 }
 
-// Every rank has its files and redundancy data on disk: mark the dataset complete, then let older ones go.
+// Every rank has its files and redundancy data on disk: mark the dataset complete, then let older
+// ones go.
 Status Runtime::seal() {
   Context& c = *context_;
   writing_->dataset.complete = true;
@@ -356,11 +376,14 @@ Status Runtime::seal() {
                                  [&](FilemapEntry& entry) { entry.dataset.complete = true; });
   SCR_RETURN_IF_ERROR(agree(c.world(), status, "marking the dataset complete"));
   std::uint64_t bytes = 0;
-  for (const FileMeta& meta : cache_->filemap().get(c.rank(), writing_->dataset.id)->files) bytes += meta.size;
+  for (const FileMeta& meta : cache_->filemap().get(c.rank(), writing_->dataset.id)->files)
+    bytes += meta.size;
   last_node_bytes_ = c.node().all_reduce(bytes, ReduceOp::kSum);
   const CachedDataset sealed{writing_->dataset, true, true, 0};
   cached_.insert(std::upper_bound(cached_.begin(), cached_.end(), sealed,
-                                  [](const CachedDataset& a, const CachedDataset& b) { return a.dataset.id < b.dataset.id; }),
+                                  [](const CachedDataset& a, const CachedDataset& b) {
+                                    return a.dataset.id < b.dataset.id;
+                                  }),
                  sealed);
   // The dataset is safe: from here on a failure is a warning.
   status = remember(sealed);
@@ -395,7 +418,8 @@ void Runtime::end_writing(const Status& status) {
   restart_below_ = 0;
 }
 
-// --- what is in the cache -----------------------------------------------------------------------------------
+// --- what is in the cache
+// -----------------------------------------------------------------------------------
 
 std::string Runtime::store_of(int dataset) const {
   const FilemapEntry* entry = cache_->filemap().get(context_->rank(), dataset);
@@ -408,7 +432,8 @@ Status Runtime::evict(const std::string& store, std::uint64_t keep) {
   std::vector<int> here;  // oldest first
   for (const CachedDataset& cached : cached_) {
     const std::string where = store_of(cached.dataset.id);
-    // A dataset that could not be rebuilt may have left no trace on this rank: it goes with the others.
+    // A dataset that could not be rebuilt may have left no trace on this rank: it goes with the
+    // others.
     if (where == store || (where.empty() && !cached.usable)) here.push_back(cached.dataset.id);
   }
   Status first;
@@ -420,8 +445,9 @@ Status Runtime::evict(const std::string& store, std::uint64_t keep) {
     state = flush_file_.get(here[i]);
     if (cached->dataset.output && cached->usable && !(state && state->in_prefix)) continue;
     if (!cached->usable && context_->rank() == 0) {
-      log::warning("deleting dataset {} ('{}'), which could not be rebuilt: a newer one is complete",
-                   here[i], cached->dataset.name);
+      log::warning(
+          "deleting dataset {} ('{}'), which could not be rebuilt: a newer one is complete",
+          here[i], cached->dataset.name);
     }
     Status status = forget(here[i]);
     if (first.ok()) first = status;
@@ -436,7 +462,8 @@ Status Runtime::remember(const CachedDataset& cached) {
   state.is_checkpoint = cached.dataset.is_checkpoint();
   state.is_output = cached.dataset.output;
   if (context_->node().rank() != 0) return {};
-  return write_flush_file(context_->fs(), At(context_->control(), std::string(kFlushFileName)), flush_file_);
+  return write_flush_file(context_->fs(), At(context_->control(), std::string(kFlushFileName)),
+                          flush_file_);
 }
 
 Status Runtime::forget(int dataset) {
@@ -444,8 +471,8 @@ Status Runtime::forget(int dataset) {
   flush_file_.remove(dataset);
   Status status = cache_->remove_dataset(dataset);
   if (context_->node().rank() == 0) {
-    Status written = write_flush_file(context_->fs(), At(context_->control(), std::string(kFlushFileName)),
-                                      flush_file_);
+    Status written = write_flush_file(
+        context_->fs(), At(context_->control(), std::string(kFlushFileName)), flush_file_);
     if (status.ok()) status = written;
   }
   return status;

@@ -1,6 +1,6 @@
-// Cost per entry of building, packing, unpacking and looking up in a hash, from 10^3 to 10^6 entries.
-// The counter per_entry_ratio compares with the same operation at 10^3 entries in the same run: it
-// grows with the cache misses of a larger table, not with the number of entries.
+// Cost per entry of building, packing, unpacking and looking up in a hash, from 10^3 to 10^6
+// entries. The counter per_entry_ratio compares with the same operation at 10^3 entries in the same
+// run: it grows with the cache misses of a larger table, not with the number of entries.
 #include <benchmark/benchmark.h>
 
 #include <chrono>

@@ -1,6 +1,7 @@
 /* Cost of the bookkeeping alone: SCR_Start_output + SCR_Complete_output with one empty file a rank.
- * Baseline in the same run: the same number of MPI barriers and atomic file replacements as plain code would
- * need at least (two barriers, one create and one rename a rank). Prints one line with the ratio. */
+ * Baseline in the same run: the same number of MPI barriers and atomic file replacements as plain
+ * code would need at least (two barriers, one create and one rename a rank). Prints one line with
+ * the ratio. */
 #include <fcntl.h>
 #include <mpi.h>
 #include <scr.h>
@@ -57,7 +58,10 @@ int main(int argc, char** argv) {
   }
   double a = median(ours, ROUNDS), b = median(plain, ROUNDS);
   if (rank == 0) {
-    printf("%3d ranks: Start+Complete %.3f ms, ratio to the plain minimum %.1f (aim at 4 ranks: 2 ms)\n", ranks, a * 1e3, a / b);
+    printf(
+        "%3d ranks: Start+Complete %.3f ms, ratio to the plain minimum %.1f (aim at 4 ranks: 2 "
+        "ms)\n",
+        ranks, a * 1e3, a / b);
   }
   SCR_Finalize();
   MPI_Finalize();

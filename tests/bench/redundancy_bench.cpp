@@ -5,9 +5,10 @@
 //
 // For tuning: --piece BYTES, --only PART-OF-AN-OPERATION'S-NAME.
 //
-// Every rank plays a node of its own. In each repetition cp and all operations take turns; a ratio is the
-// median over the repetitions of (time of the operation / time of the cp before it). Checksums of all data are
-// computed (encode) or verified (rebuild). `aim` is what the project wants to reach.
+// Every rank plays a node of its own. In each repetition cp and all operations take turns; a ratio
+// is the median over the repetitions of (time of the operation / time of the cp before it).
+// Checksums of all data are computed (encode) or verified (rebuild). `aim` is what the project
+// wants to reach.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
@@ -150,7 +151,8 @@ class Bench {
     RedundancySet set;
     set.scheme = operation.scheme;
     set.failures = operation.failures;
-    for (int i = 0; i < comm_.size(); ++i) set.members.push_back({i, "node" + std::to_string(i), false});
+    for (int i = 0; i < comm_.size(); ++i)
+      set.members.push_back({i, "node" + std::to_string(i), false});
     return set;
   }
 
@@ -168,7 +170,8 @@ class Bench {
     std::filesystem::remove(path_ / set.file_name(comm_.rank()));
     comm_.barrier();
     const double start = now();
-    require(redundancy::encode(comm_, real_file_system(), *directory_, dataset, set, member_, options_));
+    require(redundancy::encode(comm_, real_file_system(), *directory_, dataset, set, member_,
+                               options_));
     comm_.barrier();
     const double taken = now() - start;
     keep_ = set.file_name(comm_.rank());

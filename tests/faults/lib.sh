@@ -10,6 +10,7 @@ shift
 passed=0 failed=0 case_name="" job=0 per_node=2 ranks=8
 export OMPI_MCA_mpi_yield_when_idle=1
 export H5SCR_CLUSTER_TIMEOUT=${H5SCR_CLUSTER_TIMEOUT:-60}
+export SCR_FLUSH=0 SCR_FETCH=0 # the cache alone: what it loses must not come back from the prefix directory
 export SCR_DEBUG=1 SCR_CNTL_BASE=$H5SCR_NODE_LOCAL SCR_CACHE_BASE=$H5SCR_NODE_LOCAL
 exec </dev/null  # nothing below a loop may read the loop's input
 

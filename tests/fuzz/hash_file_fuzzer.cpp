@@ -1,5 +1,5 @@
-// Fuzzes hash files. The CRC32 would stop nearly every mutation at the door, so the fuzzer also tries
-// each input with its length and checksum put right, which reaches the code behind it.
+// Fuzzes hash files. The CRC32 would stop nearly every mutation at the door, so the fuzzer also
+// tries each input with its length and checksum put right, which reaches the code behind it.
 #include <cstdlib>
 
 #include "core/base/byte_order.hpp"

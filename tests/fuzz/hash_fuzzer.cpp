@@ -1,5 +1,5 @@
-// Fuzzes the packed form of a hash: any bytes either give a hash that packs to the same again, or an
-// error; never a crash.
+// Fuzzes the packed form of a hash: any bytes either give a hash that packs to the same again, or
+// an error; never a crash.
 #include <cstdlib>
 
 #include "core/base/hash.hpp"

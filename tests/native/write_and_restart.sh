@@ -19,6 +19,7 @@ trap 'rm -rf "$folder"' EXIT
 mkdir "$folder/prefix" "$folder/cache"
 cd "$folder/prefix" || exit 2
 export SCR_PREFIX=$folder/prefix SCR_CNTL_BASE=$folder/cache SCR_CACHE_BASE=$folder/cache SCR_JOB_ID=1
+export SCR_FLUSH=0 SCR_FETCH=0 # the cache alone
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 failed=0
 for mode in write restart; do

@@ -25,19 +25,19 @@ Hash small_hash() {
 // The file of small_hash(), written by hand from the format's description. The CRC32 is the one
 // that zlib's crc32() gives for the 49 bytes before it.
 const unsigned char kGolden[] = {
-    0x95, 0x1f, 0xc3, 0xf5,              // magic number
-    0x00, 0x01,                          // file type: hash
-    0x00, 0x01,                          // file version
-    0,    0,    0,    0,    0, 0, 0, 53, // file size
-    0x00, 0x00, 0x00, 0x01,              // flags: CRC32 follows
-    0,    0,    0,    2,                 // two elements
-    'R',  'A',  'N',  'K',  0,           // key
-    0,    0,    0,    1,                 //   one element
-    '3',  0,                             //   key
-    0,    0,    0,    0,                 //     empty hash
-    'E',  'M',  'P',  'T',  'Y', 0,      // key
-    0,    0,    0,    0,                 //   empty hash
-    0xea, 0x2e, 0x33, 0xc1,              // CRC32
+    0x95, 0x1f, 0xc3, 0xf5,                 // magic number
+    0x00, 0x01,                             // file type: hash
+    0x00, 0x01,                             // file version
+    0,    0,    0,    0,    0,   0, 0, 53,  // file size
+    0x00, 0x00, 0x00, 0x01,                 // flags: CRC32 follows
+    0,    0,    0,    2,                    // two elements
+    'R',  'A',  'N',  'K',  0,              // key
+    0,    0,    0,    1,                    //   one element
+    '3',  0,                                //   key
+    0,    0,    0,    0,                    //     empty hash
+    'E',  'M',  'P',  'T',  'Y', 0,         // key
+    0,    0,    0,    0,                    //   empty hash
+    0xea, 0x2e, 0x33, 0xc1,                 // CRC32
 };
 
 std::vector<std::byte> golden() {
@@ -173,10 +173,9 @@ TEST(LockedHashFile, ACorruptFileIsAnErrorNotAnEmptyHash) {
   auto bytes = golden();
   bytes[30] ^= std::byte{1};
   ASSERT_TRUE(real_file_system().write_file_atomically(dir / "x.scr", bytes, false).ok());
-  EXPECT_EQ(LockedHashFile::open(real_file_system(), dir / "x.scr", LockMode::kExclusive)
-                .status()
-                .code(),
-            StatusCode::kCorrupt);
+  EXPECT_EQ(
+      LockedHashFile::open(real_file_system(), dir / "x.scr", LockMode::kExclusive).status().code(),
+      StatusCode::kCorrupt);
 }
 
 }  // namespace

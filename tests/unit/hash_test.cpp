@@ -250,7 +250,8 @@ TEST(HashPack, RoundTripsRandomTrees) {
     Hash hash;
     for (int i = 0; i < 200; ++i) {
       Hash* place = &hash;
-      for (auto depth = random() % 6; depth-- > 0;) place = &place->at(std::to_string(random() % 9));
+      for (auto depth = random() % 6; depth-- > 0;)
+        place = &place->at(std::to_string(random() % 9));
       place->at(std::string(random() % 40, static_cast<char>('a' + random() % 26)));
     }
     auto packed = hash.pack();
@@ -280,7 +281,8 @@ TEST(HashPack, RefusesAKeyWithANulByte) {
 TEST(HashPack, RefusesNestingThatWouldExhaustTheStack) {
   std::vector<std::byte> bytes;
   for (int i = 0; i < 1'000'000; ++i) {
-    bytes.insert(bytes.end(), {std::byte{0}, std::byte{0}, std::byte{0}, std::byte{1}, std::byte{0}});
+    bytes.insert(bytes.end(),
+                 {std::byte{0}, std::byte{0}, std::byte{0}, std::byte{1}, std::byte{0}});
   }
   auto result = Hash::unpack(bytes);
   EXPECT_EQ(result.status().code(), StatusCode::kCorrupt);

@@ -1,5 +1,6 @@
-// Damaged survivors are found, never used, and repaired if the scheme allows it. File operations that fail
-// on one member fail the whole, without a hang and without half a file under a final name.
+// Damaged survivors are found, never used, and repaired if the scheme allows it. File operations
+// that fail on one member fail the whole, without a hang and without half a file under a final
+// name.
 #include <gtest/gtest.h>
 
 #include "core/base/faulty_filesystem.hpp"
@@ -46,7 +47,8 @@ TEST(Damage, ATruncatedOrMissingOrLongerFileCountsAsLost) {
   ASSERT_NO_FATAL_FAILURE(test.encode_all());
   const auto before = test.snapshots();
   for (const auto& [name, bytes] : before[0]) {
-    for (const std::string& changed : {bytes.substr(0, bytes.size() - 1), bytes + "x", std::string()}) {
+    for (const std::string& changed :
+         {bytes.substr(0, bytes.size() - 1), bytes + "x", std::string()}) {
       write_bytes(test.directory(0) / name, changed);
       ASSERT_TRUE(test.rebuild({.verify_all = true}).ok());
       ASSERT_TRUE(test.snapshots() == before);
@@ -135,13 +137,15 @@ TEST(Damage, VerifyMemberNamesTheFileAndBothChecksums) {
     flip(test.directory(0) / name, 40);
     const Status status = verify_member(real_file_system(), *directory, test.members[0]);
     EXPECT_EQ(status.code(), StatusCode::kCorrupt);
-    EXPECT_NE(status.message().find("'" + name + "' is damaged: its checksum is 0x"), std::string::npos)
+    EXPECT_NE(status.message().find("'" + name + "' is damaged: its checksum is 0x"),
+              std::string::npos)
         << status.message();
     flip(test.directory(0) / name, 40);
   }
 }
 
-// --- failing file operations -----------------------------------------------------------------------
+// --- failing file operations
+// -----------------------------------------------------------------------
 
 TEST(Faults, AnyFailedOperationOfAnEncodeFailsItOnAllMembers) {
   for (const Kind& kind : kKinds) {

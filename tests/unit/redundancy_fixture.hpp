@@ -1,4 +1,5 @@
-// A redundancy set of threads and directories: files are written, encoded, lost, damaged and rebuilt.
+// A redundancy set of threads and directories: files are written, encoded, lost, damaged and
+// rebuilt.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -71,7 +72,9 @@ class TestSet {
     }
   }
 
-  std::filesystem::path directory(int member) const { return root_.path() / std::to_string(member); }
+  std::filesystem::path directory(int member) const {
+    return root_.path() / std::to_string(member);
+  }
   std::filesystem::path redundancy_file(int member) const {
     return directory(member) / set.file_name(member);
   }
@@ -146,8 +149,8 @@ class TestSet {
       std::vector<HostedMember> mine = hosted_by(comm.rank(), hosts, request.lost);
       if (mine.empty()) return;
       FileSystem& fs = comm.rank() == request.faulty_rank ? *request.faulty : real_file_system();
-      auto result = redundancy::rebuild(comm, fs, set, hosts, mine, request.verify_all, register_files,
-                                        this, options);
+      auto result = redundancy::rebuild(comm, fs, set, hosts, mine, request.verify_all,
+                                        register_files, this, options);
       outcome.status[rank] = result.ok() ? Status() : result.status();
       if (result.ok()) outcome.result[rank] = *result;
       for (HostedMember& member : mine) {
@@ -165,8 +168,8 @@ class TestSet {
  private:
   FileMeta write_file(int member, std::size_t number, std::size_t size) {
     FileMeta file;
-    file.file = std::string(number % 2 == 0 ? "" : "folder/deep/") + "rank_" + std::to_string(member) +
-                "." + std::to_string(number) + ".h5";
+    file.file = std::string(number % 2 == 0 ? "" : "folder/deep/") + "rank_" +
+                std::to_string(member) + "." + std::to_string(number) + ".h5";
     file.complete = true;
     file.size = size;
     file.ranks = set.size();
@@ -199,7 +202,8 @@ class TestSet {
     EXPECT_EQ(member.content.redundancy.file, expected.redundancy.file);
     EXPECT_EQ(member.content.redundancy.size, expected.redundancy.size);
     for (const FileMeta& file : member.content.files) {
-      EXPECT_TRUE(member.present || !std::filesystem::exists(self->directory(member.index) / file.file));
+      EXPECT_TRUE(member.present ||
+                  !std::filesystem::exists(self->directory(member.index) / file.file));
     }
     return {};
   }

@@ -16,7 +16,7 @@
 namespace scr::redundancy {
 namespace {
 
-using Groups = std::vector<int>;                         // failure group of each rank
+using Groups = std::vector<int>;                          // failure group of each rank
 using AllSets = std::vector<std::vector<RedundancySet>>;  // of each rank
 
 AllSets form(const Groups& groups, SetRequest request) {
@@ -39,12 +39,15 @@ std::vector<int> ranks_of(const RedundancySet& set) {
 
 using ::testing::ElementsAre;
 
-// --- rules -----------------------------------------------------------------------------------------
+// --- rules
+// -----------------------------------------------------------------------------------------
 
 struct Layout {
   Groups groups;
   SetRequest request;
-  int group_count() const { return static_cast<int>(std::set(groups.begin(), groups.end()).size()); }
+  int group_count() const {
+    return static_cast<int>(std::set(groups.begin(), groups.end()).size());
+  }
   int group(int rank) const { return groups[static_cast<std::size_t>(rank)]; }
   int smallest() const { return request.scheme == Scheme::kReedSolomon ? request.failures + 1 : 2; }
   // Rank within its group.
@@ -118,10 +121,11 @@ TEST(FormSets, KeepsAllRulesOnRandomLayouts) {
     const bool blocks = pick(0, 1) == 0;
     for (int rank = 0; rank < ranks; ++rank) {
       // Skewed: low groups are larger, so that some ranks have no partner on their level.
-      layout.groups.push_back(blocks ? rank * groups / ranks : std::min(pick(0, groups), pick(0, groups)));
+      layout.groups.push_back(blocks ? rank * groups / ranks
+                                     : std::min(pick(0, groups), pick(0, groups)));
     }
-    layout.request.scheme =
-        std::array{Scheme::kXor, Scheme::kPartner, Scheme::kReedSolomon}[static_cast<unsigned>(pick(0, 2))];
+    layout.request.scheme = std::array{Scheme::kXor, Scheme::kPartner,
+                                       Scheme::kReedSolomon}[static_cast<unsigned>(pick(0, 2))];
     layout.request.set_size = pick(1, 9);
     layout.request.failures = pick(1, 3);
     layout.request.hop_distance = pick(0, 5);
@@ -141,7 +145,8 @@ TEST(FormSets, KeepsAllRulesOnRandomLayouts) {
   log::set_sink(nullptr);
 }
 
-// --- examples --------------------------------------------------------------------------------------
+// --- examples
+// --------------------------------------------------------------------------------------
 
 TEST(FormSets, TwoRanksOnEachOfFourNodes) {
   const AllSets sets = form({0, 0, 1, 1, 2, 2, 3, 3}, {});

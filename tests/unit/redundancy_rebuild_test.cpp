@@ -1,4 +1,5 @@
-// Every loss that a scheme bears is made good to the byte; every loss beyond is refused, and nothing changes.
+// Every loss that a scheme bears is made good to the byte; every loss beyond is refused, and
+// nothing changes.
 #include <gtest/gtest.h>
 
 #include <sys/stat.h>
@@ -32,15 +33,16 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-// Sizes around the edges of chunks of 13 bytes: the first member fills its N-k chunks exactly, or all but
-// one byte of them, or one byte more (which makes the chunk 14).
+// Sizes around the edges of chunks of 13 bytes: the first member fills its N-k chunks exactly, or
+// all but one byte of them, or one byte more (which makes the chunk 14).
 Sizes sizes_around_chunks(const Case& c, int beyond) {
   const std::size_t chunk = 13;
   Sizes sizes(static_cast<std::size_t>(c.size));
-  const auto largest = static_cast<std::size_t>(
-      static_cast<int>(chunk) * (c.size - c.failures) + beyond);
+  const auto largest =
+      static_cast<std::size_t>(static_cast<int>(chunk) * (c.size - c.failures) + beyond);
   sizes[0] = {largest};
-  const Sizes others = {{0}, {}, {1}, {chunk - 1}, {chunk}, {chunk + 1}, {3, 0, 1, 0, 5}, {chunk, 0}};
+  const Sizes others = {{0},       {}, {1}, {chunk - 1}, {chunk}, {chunk + 1}, {3, 0, 1, 0, 5},
+                        {chunk, 0}};
   for (std::size_t i = 1; i < sizes.size(); ++i) {
     sizes[i] = others[(i + static_cast<std::size_t>(beyond + 1)) % others.size()];
   }
@@ -138,7 +140,8 @@ TEST_P(EveryLoss, IsRebuiltToTheByteOrRefused) {
 
 INSTANTIATE_TEST_SUITE_P(Redundancy, EveryLoss, ::testing::ValuesIn(all_cases()), name_of);
 
-// --- encode ----------------------------------------------------------------------------------------
+// --- encode
+// ----------------------------------------------------------------------------------------
 
 TEST(Encode, RecordsTheChecksumOfEveryFileAndOfTheRedundancyFile) {
   for (const auto& [scheme, failures] :
@@ -161,7 +164,8 @@ TEST(Encode, RecordsTheChecksumOfEveryFileAndOfTheRedundancyFile) {
 TEST(Encode, XorChunkIsTheXorOfTheChunksOfTheOthers) {
   TestSet test(make_set(Scheme::kXor, 3, 1), {{4}, {3}, {1, 2}}, 64);
   ASSERT_NO_FATAL_FAILURE(test.encode_all());
-  // Chunks of two bytes; the stripe of member 1 holds the first chunk of member 0 and the second of 2.
+  // Chunks of two bytes; the stripe of member 1 holds the first chunk of member 0 and the second
+  // of 2.
   const std::string file0 = read_bytes(test.directory(0) / "rank_0.0.h5");
   const std::string file2 = read_bytes(test.directory(2) / "folder/deep/rank_2.1.h5");
   const std::string parity = read_bytes(test.redundancy_file(1));
@@ -234,7 +238,8 @@ TEST(Encode, AnUnsafePathFailsOnAllMembers) {
   for (const Status& status : test.encode()) EXPECT_EQ(status.code(), StatusCode::kCorrupt);
 }
 
-// --- who hosts whom --------------------------------------------------------------------------------
+// --- who hosts whom
+// --------------------------------------------------------------------------------
 
 TEST(Rebuild, OneProcessHostsSeveralMembers) {
   struct Hosting {
@@ -277,7 +282,8 @@ TEST(Rebuild, AGuestProtectsARankThatHasNobodyElse) {
 }
 
 TEST(Rebuild, SetsOfOneProcessFollowEachOther) {
-  // Two sets over the same processes, in the order of their ids, with messages between the same pairs.
+  // Two sets over the same processes, in the order of their ids, with messages between the same
+  // pairs.
   TestSet first(make_set(Scheme::kXor, 3, 1), {{5000}, {4000}, {3000}}, 256);
   TestSet second(make_set(Scheme::kReedSolomon, 3, 2), {{900}, {70000}, {1}}, 256);
   std::vector<Status> status(6);

@@ -17,7 +17,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// --- sets ------------------------------------------------------------------------------------------
+// --- sets
+// ------------------------------------------------------------------------------------------
 
 TEST(RedundancySet, FileNamesFollowTheSeeds) {
   RedundancySet set = make_set(Scheme::kXor, 4, 1);
@@ -69,10 +70,12 @@ TEST(Scheme, NamesRoundTrip) {
        {Scheme::kSingle, Scheme::kPartner, Scheme::kXor, Scheme::kReedSolomon}) {
     EXPECT_EQ(*parse_scheme(scheme_name(scheme)), scheme);
   }
-  EXPECT_THAT(std::string(parse_scheme("raid").status().message()), HasSubstr("SINGLE, PARTNER, XOR or RS"));
+  EXPECT_THAT(std::string(parse_scheme("raid").status().message()),
+              HasSubstr("SINGLE, PARTNER, XOR or RS"));
 }
 
-// --- layout ----------------------------------------------------------------------------------------
+// --- layout
+// ----------------------------------------------------------------------------------------
 
 // "P<n>" or "d<n>" of a member in each stripe.
 std::string row(const Layout& layout, int member) {
@@ -120,7 +123,8 @@ TEST(Plan, EncodeMovesEachByteOnceAndOneResultPerFurtherParity) {
   }
 }
 
-// --- combinations ----------------------------------------------------------------------------------
+// --- combinations
+// ----------------------------------------------------------------------------------
 
 // Multiplication in GF(2^8) as the definition has it: polynomials modulo x^8 + x^4 + x^3 + x^2 + 1.
 unsigned char multiply(unsigned char a, unsigned char b) {
@@ -175,7 +179,8 @@ TEST(Combination, AgreesWithTheDefinitionForAllLengths) {
           for (std::size_t i = 0; i < inputs; ++i) {
             if (from[i] == nullptr) continue;
             expected = static_cast<unsigned char>(
-                expected ^ multiply(coefficients[o * inputs + i], static_cast<unsigned char>(from[i][b])));
+                expected ^
+                multiply(coefficients[o * inputs + i], static_cast<unsigned char>(from[i][b])));
           }
           ASSERT_EQ(static_cast<unsigned char>(to[o][b]), expected) << length << " " << b;
         }
@@ -184,7 +189,8 @@ TEST(Combination, AgreesWithTheDefinitionForAllLengths) {
   }
 }
 
-// --- checksums of interleaved streams --------------------------------------------------------------
+// --- checksums of interleaved streams
+// --------------------------------------------------------------
 
 TEST(ScatteredCrc32, IsTheChecksumOfTheWholeInAnyOrderOfStreams) {
   const std::string bytes = random_bytes(1000, 3);
@@ -208,7 +214,8 @@ TEST(ScatteredCrc32, IsTheChecksumOfTheWholeInAnyOrderOfStreams) {
   EXPECT_EQ(ScatteredCrc32().value(0), 0U);
 }
 
-// --- headers ---------------------------------------------------------------------------------------
+// --- headers
+// ---------------------------------------------------------------------------------------
 
 class Header : public ::testing::Test {
  protected:
@@ -236,16 +243,21 @@ TEST_F(Header, HasTheKeysOfTheFormat) {
     expected += "  " + tree.substr(at, end - at) + "\n";
     at = end + 1;
   }
-  expected += "RANKS\n  3\nTYPE\n  XOR\nFAILURES\n  1\nGROUP\n  ID\n    0\n  RANKS\n    3\n  RANK\n"
-              "    0\n      0\n        HOST\n          node0\n"
-              "    1\n      1\n        HOST\n          node1\n"
-              "    2\n      2\n        HOST\n          node2\n"
-              "CHUNK\n  6\nCRC\n  " + crc32_to_text(crc_of(payload)) + "\nINDEX\n  0\n"
-              "CURRENT\n  RANK\n    0\n  FILES\n    1\n  FILE\n    0\n"
-              "      FILE\n        rank_0.0.h5\n      TYPE\n        FULL\n      COMPLETE\n        1\n"
-              "      SIZE\n        11\n      CRC\n        " + crc32_to_text(crc_of(file0)) + "\n"
-              "      RANKS\n        3\n      ORIG\n        /p/rank_0.0.h5\n"
-              "PARTNER\n  RANK\n    2\n  FILES\n    0\n  FILE\n";
+  expected +=
+      "RANKS\n  3\nTYPE\n  XOR\nFAILURES\n  1\nGROUP\n  ID\n    0\n  RANKS\n    3\n  RANK\n"
+      "    0\n      0\n        HOST\n          node0\n"
+      "    1\n      1\n        HOST\n          node1\n"
+      "    2\n      2\n        HOST\n          node2\n"
+      "CHUNK\n  6\nCRC\n  " +
+      crc32_to_text(crc_of(payload)) +
+      "\nINDEX\n  0\n"
+      "CURRENT\n  RANK\n    0\n  FILES\n    1\n  FILE\n    0\n"
+      "      FILE\n        rank_0.0.h5\n      TYPE\n        FULL\n      COMPLETE\n        1\n"
+      "      SIZE\n        11\n      CRC\n        " +
+      crc32_to_text(crc_of(file0)) +
+      "\n"
+      "      RANKS\n        3\n      ORIG\n        /p/rank_0.0.h5\n"
+      "PARTNER\n  RANK\n    2\n  FILES\n    0\n  FILE\n";
   EXPECT_EQ(hash->print(), expected);
 }
 
@@ -305,7 +317,8 @@ TEST_F(Header, RefusesWhatIsNotConsistent) {
   EXPECT_TRUE(refuses([](Hash& h) { h.get("CURRENT")->set_value("RANK", 0); }));
   EXPECT_TRUE(refuses([](Hash& h) { h.get("CURRENT")->set_value("RANK", 77); }));
   EXPECT_TRUE(refuses([](Hash& h) { h.get("CURRENT")->set_value("FILES", 1); }));
-  EXPECT_TRUE(refuses([](Hash& h) { h.get("CURRENT")->set_value("FILES", "18446744073709551615"); }));
+  EXPECT_TRUE(
+      refuses([](Hash& h) { h.get("CURRENT")->set_value("FILES", "18446744073709551615"); }));
   const auto file = [](Hash& h) -> Hash& { return *h.get("CURRENT")->get("FILE")->get("1"); };
   EXPECT_TRUE(refuses([&](Hash& h) { file(h).set_value("FILE", "../../etc/passwd"); }));
   EXPECT_TRUE(refuses([&](Hash& h) { file(h).set_value("FILE", "/etc/passwd"); }));

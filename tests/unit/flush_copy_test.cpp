@@ -1,0 +1,181 @@
+// copy_all: checksums on the way, resume, damage in the source, cancel.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "core/base/checksum.hpp"
+#include "core/base/faulty_filesystem.hpp"
+#include "flush/copy.hpp"
+#include "tests/unit/redundancy_fixture.hpp"
+
+namespace scr::flush {
+namespace {
+
+using ::testing::HasSubstr;
+using redundancy::testing::crc_of;
+using redundancy::testing::random_bytes;
+using redundancy::testing::read_bytes;
+using redundancy::testing::write_bytes;
+using scr::testing::TemporaryDirectory;
+
+class Copy : public ::testing::Test {
+ protected:
+  // One source of 1000 bytes, in three pieces of 100, 500 and 400 bytes to two destinations.
+  Copy() : bytes_(random_bytes(1000, 7)) {
+    write_bytes(root_ / "source", bytes_);
+    std::filesystem::create_directory(root_ / "to");
+    options_.buffer = 64;
+  }
+  std::vector<CopyTask> tasks() const {
+    CopyTask task;
+    task.source = root_ / "source";
+    task.size = 1000;
+    task.crc = crc_of(bytes_);
+    task.pieces = {{root_ / "to/a", 50, 100, 0}, {root_ / "to/b", 0, 500, 0}, {root_ / "to/b", 500, 400, 0}};
+    return {task};
+  }
+  Status copy(FileSystem& fs = real_file_system()) {
+    tasks_ = tasks();
+    return copy_all(fs, tasks_, options_, progress_);
+  }
+  // How many writes and syncs a copy makes.
+  std::uint64_t operations_of_copy(Operation operation) {
+    FaultPlan plan;
+    plan.operations = FaultPlan::bit(operation);
+    FaultyFileSystem counting(real_file_system(), plan);
+    const Status status = copy(counting);
+    EXPECT_TRUE(status.ok()) << status.message();
+    return counting.operations();
+  }
+
+  TemporaryDirectory root_;
+  std::string bytes_;
+  CopyOptions options_;
+  CopyProgress progress_;
+  std::vector<CopyTask> tasks_;
+};
+
+TEST_F(Copy, PutsEachPieceInItsPlaceWithItsChecksum) {
+  const Status status = copy();
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(read_bytes(root_ / "to/a").substr(50), bytes_.substr(0, 100));
+  EXPECT_EQ(read_bytes(root_ / "to/b"), bytes_.substr(100));
+  EXPECT_EQ(tasks_[0].pieces[0].crc, crc_of(bytes_.substr(0, 100)));
+  EXPECT_EQ(tasks_[0].pieces[1].crc, crc_of(bytes_.substr(100, 500)));
+  EXPECT_EQ(tasks_[0].pieces[2].crc, crc_of(bytes_.substr(600)));
+  EXPECT_EQ(progress_.bytes_done, 1000U);
+}
+
+TEST_F(Copy, SyncsEachDestinationAndItsDirectoryOnce) {
+  EXPECT_EQ(operations_of_copy(Operation::kSync), 2U);
+  EXPECT_EQ(operations_of_copy(Operation::kSyncDirectory), 1U);
+}
+
+TEST_F(Copy, AnEmptyFileIsMadeAndEmpty) {
+  write_bytes(root_ / "empty", "");
+  std::vector<CopyTask> tasks = {{root_ / "empty", 0, 0, {{root_ / "to/empty", 0, 0, 0}}}};
+  ASSERT_TRUE(copy_all(real_file_system(), tasks, options_, progress_).ok());
+  EXPECT_EQ(std::filesystem::file_size(root_ / "to/empty"), 0U);
+}
+
+TEST_F(Copy, ResumesWithoutWritingWhatIsThere) {
+  const std::uint64_t writes = operations_of_copy(Operation::kWrite);
+  EXPECT_EQ(writes, 2U + 8U + 7U);
+  options_.resume = true;
+  progress_.bytes_done = 0;
+  EXPECT_EQ(operations_of_copy(Operation::kWrite), 0U);
+  EXPECT_EQ(progress_.bytes_done, 1000U);
+  EXPECT_EQ(tasks_[0].pieces[1].crc, crc_of(bytes_.substr(100, 500)));
+}
+
+TEST_F(Copy, ResumesOnlyWithPiecesWhoseChecksumHolds) {
+  ASSERT_TRUE(copy().ok());
+  options_.resume = true;
+  std::string damaged = read_bytes(root_ / "to/b");
+  damaged[499] = static_cast<char>(damaged[499] ^ 1);
+  write_bytes(root_ / "to/b", damaged);
+  EXPECT_EQ(operations_of_copy(Operation::kWrite), 8U) << "the piece of 500 bytes";
+  EXPECT_EQ(read_bytes(root_ / "to/b"), bytes_.substr(100));
+
+  std::filesystem::resize_file(root_ / "to/b", 899);
+  EXPECT_EQ(operations_of_copy(Operation::kWrite), 7U) << "the piece of 400 bytes";
+  EXPECT_EQ(read_bytes(root_ / "to/b"), bytes_.substr(100));
+
+  std::filesystem::remove(root_ / "to/a");
+  EXPECT_EQ(operations_of_copy(Operation::kWrite), 2U);
+  EXPECT_EQ(read_bytes(root_ / "to/a").substr(50), bytes_.substr(0, 100));
+}
+
+TEST_F(Copy, ASourceWithAnotherChecksumIsRefused) {
+  std::string damaged = bytes_;
+  damaged[700] = static_cast<char>(damaged[700] ^ 1);
+  write_bytes(root_ / "source", damaged);
+  for (bool resume : {false, true}) {
+    options_.resume = resume;
+    const Status status = copy();
+    EXPECT_EQ(status.code(), StatusCode::kCorrupt);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(root_ / "source"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("checksum"));
+  }
+}
+
+TEST_F(Copy, ASourceOfAnotherLengthIsRefused) {
+  for (const std::string& changed : {bytes_ + "x", bytes_.substr(1), std::string()}) {
+    write_bytes(root_ / "source", changed);
+    const Status status = copy();
+    EXPECT_EQ(status.code(), StatusCode::kCorrupt);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("instead of 1000"));
+  }
+  std::filesystem::remove(root_ / "source");
+  EXPECT_EQ(copy().code(), StatusCode::kNotFound);
+}
+
+TEST_F(Copy, ThatIsCancelledStopsAtOnce) {
+  progress_.cancel = true;
+  EXPECT_EQ(copy().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(progress_.bytes_done, 0U);
+}
+
+TEST_F(Copy, ThatWaitsForItsBandwidthCanBeCancelled) {
+  options_.bytes_per_second = 1;
+  std::thread canceller([this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    progress_.cancel = true;
+  });
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(copy().code(), StatusCode::kUnavailable);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  canceller.join();
+}
+
+TEST_F(Copy, KeepsItsBandwidth) {
+  options_.bytes_per_second = 5000;
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_TRUE(copy().ok());
+  EXPECT_GT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(190));
+}
+
+TEST_F(Copy, AnyFailedOperationIsReported) {
+  for (std::uint64_t n = 1;; ++n) {
+    FaultyFileSystem faulty(real_file_system(), FaultPlan::fail_at(n, ENOSPC));
+    const Status status = copy(faulty);
+    if (faulty.hits() == 0) break;
+    EXPECT_EQ(status.code(), StatusCode::kNoSpace) << "operation " << n << " was dropped";
+  }
+}
+
+TEST_F(Copy, AFullDiskIsNoticedInTheMiddleOfAWrite) {
+  FaultPlan plan;
+  plan.action = FaultPlan::Action::kShort;
+  plan.operations = FaultPlan::bit(Operation::kWrite);
+  for (plan.n = 1; plan.n <= 17; ++plan.n) {
+    FaultyFileSystem faulty(real_file_system(), plan);
+    EXPECT_EQ(copy(faulty).code(), StatusCode::kNoSpace);
+  }
+}
+
+}  // namespace
+}  // namespace scr::flush

@@ -1,0 +1,261 @@
+// Flush, loss of all caches, fetch: four ranks on two nodes, with and without containers.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "flush/intent.hpp"
+#include "flush/parity.hpp"
+#include "tests/unit/flush_fixture.hpp"
+
+namespace scr::flush::testing {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Key;
+
+class Cycle : public ::testing::TestWithParam<FlushOptions> {
+ protected:
+  TestRun run_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Flush, Cycle,
+                         ::testing::Values(plain_files(), containers(), containers(1),
+                                           containers(2)),
+                         [](const auto& param) {
+                           return param.param.containers
+                                      ? fmt::format("Containers{}Parity", param.param.container_parity)
+                                      : std::string("PlainFiles");
+                         });
+
+TEST_P(Cycle, EveryByteComesBackAfterAllCachesAreLost) {
+  run_.write_dataset(1);
+  run_.write_dataset(2);
+  ASSERT_NO_FATAL_FAILURE(run_.flush_all(1, GetParam()));
+  ASSERT_NO_FATAL_FAILURE(run_.flush_all(2, GetParam()));
+  run_.wipe_caches();
+  EXPECT_THAT(run_.temporaries(), IsEmpty());
+  EXPECT_EQ(run_.index().current(), "scr.dataset.2");
+  EXPECT_TRUE(run_.fetches("scr.dataset.1"));
+  EXPECT_TRUE(run_.fetches("scr.dataset.2"));
+}
+
+TEST_P(Cycle, ThePrefixDirectoryMayMove) {
+  run_.write_dataset(1);
+  ASSERT_NO_FATAL_FAILURE(run_.flush_all(1, GetParam()));
+  run_.move_prefix("elsewhere");
+  EXPECT_TRUE(run_.fetches("scr.dataset.1"));
+  run_.write_dataset(2);
+  ASSERT_NO_FATAL_FAILURE(run_.flush_all(2, GetParam()));
+  run_.expect_index_tells_the_truth();
+}
+
+TEST_P(Cycle, TheIndexSaysWhatWasFlushed) {
+  run_.write_dataset(7);
+  ASSERT_NO_FATAL_FAILURE(run_.flush_all(7, GetParam()));
+  const Index index = run_.index();
+  ASSERT_EQ(index.entries().size(), 1U);
+  EXPECT_EQ(index.entries()[0].dataset, run_.dataset(7));
+  EXPECT_TRUE(index.entries()[0].complete);
+  EXPECT_THAT(run_.snapshot(), ::testing::Not(Contains(Key(".scr/scr.dataset.7/flush.scr"))));
+}
+
+TEST_P(Cycle, AnyWidthWillDo) {
+  run_.write_dataset(1);
+  for (int width : {1, 2, 3, 100}) {
+    FlushOptions options = GetParam();
+    options.width = width;
+    ASSERT_NO_FATAL_FAILURE(run_.flush_all(1, options));
+    run_.expect_index_tells_the_truth();
+    run_.clear_prefix();
+  }
+}
+
+TEST_P(Cycle, ADatasetFlushedTwiceHasTwoCopies) {
+  run_.write_dataset(3);
+  ASSERT_NO_FATAL_FAILURE(run_.flush_all(3, GetParam()));
+  ASSERT_NO_FATAL_FAILURE(run_.flush_all(3, GetParam()));
+  EXPECT_EQ(run_.indexed(), (std::set<std::string>{"scr.dataset.3", "scr.dataset.3.1"}));
+  run_.expect_index_tells_the_truth();
+}
+
+TEST_P(Cycle, ADamagedFileInTheCacheIsNotFlushed) {
+  run_.write_dataset(1);
+  ASSERT_NO_FATAL_FAILURE(run_.flush_all(1, GetParam()));
+  run_.write_dataset(2);
+  const std::string file = run_.cache(3, 2) + "/ckpt.2/last";
+  write_bytes(file, read_bytes(file).replace(100, 1, "~"));
+  for (const Status& status : run_.flush(2, GetParam())) {
+    EXPECT_EQ(status.code(), StatusCode::kCorrupt);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("ckpt.2/last"));
+  }
+  EXPECT_EQ(run_.indexed(), std::set<std::string>{"scr.dataset.1"});
+  ASSERT_TRUE(clean_up(real_file_system(), run_.prefix(), {}).ok());
+  EXPECT_THAT(run_.temporaries(), IsEmpty());
+  run_.expect_index_tells_the_truth();
+}
+
+TEST_P(Cycle, ADeletedDatasetLeavesOnlyTheOthers) {
+  run_.write_dataset(1);
+  run_.write_dataset(2);
+  ASSERT_NO_FATAL_FAILURE(run_.flush_all(1, GetParam()));
+  const auto before = run_.snapshot();
+  ASSERT_NO_FATAL_FAILURE(run_.flush_all(2, GetParam()));
+  const Status status = delete_dataset(real_file_system(), run_.prefix(), "scr.dataset.2");
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(run_.index().current(), "scr.dataset.1");
+  auto after = run_.snapshot();
+  ASSERT_TRUE(after.erase(".scr/index.scr"));
+  for (const auto& [name, bytes] : after) EXPECT_EQ(before.at(name), bytes) << name;
+  EXPECT_EQ(after.size(), before.size() - 1);
+}
+
+TEST_P(Cycle, VerifyReadsEveryByte) {
+  const DatasetDescriptor dataset = run_.write_dataset(1);
+  ASSERT_NO_FATAL_FAILURE(run_.flush_all(1, GetParam()));
+  std::vector<std::string> problems;
+  std::uint64_t bytes = 0;
+  const Status status = verify_dataset(
+      real_file_system(), run_.prefix(), "scr.dataset.1",
+      [&](std::uint64_t so_far) { bytes = so_far; }, problems);
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_THAT(problems, IsEmpty());
+  EXPECT_EQ(bytes, dataset.size);
+}
+
+TEST(Flush, WritesPlainFilesWhereTheApplicationMeantThem) {
+  TestRun run;
+  run.write_dataset(1);
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(1, plain_files()));
+  const auto files = run.snapshot();
+  EXPECT_EQ(files.at("ckpt.1/deep/er/rank_1.h5"), read_bytes(run.cache(1, 1) + "/ckpt.1/deep/er/rank_1.h5"));
+  EXPECT_EQ(files.at("ckpt.1/empty"), "");
+  EXPECT_EQ(files.at("top.1").size(), 1U);
+}
+
+TEST(Flush, GivesFilesTheModeThatADirectWriteGives) {
+  TestRun run;
+  run.write_dataset(1);
+  const mode_t before = ::umask(027);
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(1, plain_files()));
+  ::umask(before);
+  struct stat info {};
+  ASSERT_EQ(::stat((run.prefix() + "/ckpt.1/rank_0.h5").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0640U);
+  ASSERT_EQ(::stat((run.prefix() + "/ckpt.1/deep").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0750U);
+}
+
+// The order is by node, then by rank: 301 + 517 bytes of node 0, then 305 of node 1.
+TEST(Flush, FillsContainersNodeByNode) {
+  TestRun run;
+  run.write_dataset(1);
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(1, containers()));
+  std::string stream;
+  for (const auto& [rank, name] :
+       {std::pair(0, "ckpt.1/rank_0.h5"), std::pair(0, "top.1"), std::pair(1, "ckpt.1/deep/er/rank_1.h5"),
+        std::pair(3, "ckpt.1/rank_3.h5"), std::pair(3, "ckpt.1/empty"), std::pair(3, "ckpt.1/last")}) {
+    stream += read_bytes(run.cache(rank, 1) + "/" + name);
+  }
+  ASSERT_EQ(stream.size(), 1123U);
+  const auto files = run.snapshot();
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(files.at(fmt::format(".scr/scr.dataset.1/ctr.{}.scr", i)), stream.substr(i * 250, 250));
+  }
+  EXPECT_FALSE(files.contains("ckpt.1/rank_0.h5"));
+}
+
+TEST(Flush, OfRanksWithoutAnyByteWorksInContainersToo) {
+  TestRun run;
+  DatasetDescriptor dataset = run.write_dataset(1);
+  InProcessWorld::run(4, [&](Communicator& world) {
+    auto node = world.split(world.rank() / 2, world.rank());
+    for (const FlushOptions& options : {plain_files(), containers(2)}) {
+      auto flush = Flush::prepare(world, *node, real_file_system(), run.prefix(), dataset,
+                                  run.cache(world.rank(), 1), {}, options);
+      ASSERT_TRUE(flush.ok()) << flush.status().message();
+      (*flush)->copy();
+      const Status status = (*flush)->finish(world, *node);
+      EXPECT_TRUE(status.ok()) << status.message();
+    }
+  });
+  EXPECT_EQ(run.indexed().size(), 2U);
+}
+
+TEST(Flush, RefusesContainersThatCannotBe) {
+  TestRun run;
+  run.write_dataset(1);
+  FlushOptions options = containers();
+  options.container_size = 0;
+  for (const Status& status : run.flush(1, options)) {
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  }
+  options = containers(129);
+  for (const Status& status : run.flush(1, options)) {
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  }
+  EXPECT_THAT(run.snapshot(), IsEmpty()) << "something was begun";
+}
+
+TEST(Flush, TemporaryNamesFitWhereTheFinalNamesFit) {
+  DatasetDescriptor dataset;
+  dataset.id = 1000000;
+  dataset.created = 1700000000000000;
+  const std::string longest = "a/" + std::string(255, 'x');
+  const std::string name = temporary_name(longest, dataset);
+  EXPECT_LE(name.size(), 2U + 255U);
+  EXPECT_TRUE(name.starts_with("a/."));
+  EXPECT_TRUE(name.ends_with(".tmp"));
+  const std::string other = "a/" + std::string(254, 'x') + "y";
+  EXPECT_NE(temporary_name(other, dataset), name);
+  EXPECT_EQ(temporary_name("a/b.h5", dataset), "a/.b.h5.scr-1000000-60a24181e4000.tmp");
+}
+
+TEST(Flush, SharesTheBandwidthAmongTheProcesses) {
+  TestRun run;
+  run.write_dataset(1);
+  FlushOptions options = plain_files();
+  options.copy.bytes_per_second = 4000;  // 1123 bytes: 280 ms, however many processes copy
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(1, options));
+  EXPECT_GT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(250));
+}
+
+TEST(Fetch, ReadsOnlyTheContainersThatItNeeds) {
+  TestRun run;
+  run.write_dataset(1);
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(1, containers()));
+  FaultPlan plan;
+  plan.operations = FaultPlan::bit(Operation::kRead);
+  plan.path = "*/ctr.*";
+  FaultyFileSystem counting(real_file_system(), plan);
+  for (const Status& status : run.fetch("scr.dataset.1", TestRun::only(2, counting))) {
+    ASSERT_TRUE(status.ok());
+  }
+  EXPECT_EQ(counting.operations(), 0U) << "rank 2 has no files";
+  FaultyFileSystem other(real_file_system(), plan);
+  for (const Status& status : run.fetch("scr.dataset.1", TestRun::only(3, other))) {
+    ASSERT_TRUE(status.ok());
+  }
+  EXPECT_EQ(other.operations(), 5U) << "305 bytes in pieces of up to 64";
+}
+
+TEST(Fetch, RebuildsALostContainerFromParity) {
+  TestRun run;
+  run.write_dataset(1);
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(1, containers(1)));
+  const std::string directory = run.prefix() + "/.scr/scr.dataset.1";
+  for (const char* name : {"ctr.0.scr", "ctr.3.scr", "ctr.4.scr"}) {
+    std::filesystem::remove(directory + "/" + name);
+    EXPECT_FALSE(run.fetches("scr.dataset.1"));
+    const auto repaired = repair_containers(real_file_system(), directory);
+    ASSERT_TRUE(repaired.ok()) << repaired.status().message();
+    EXPECT_THAT(*repaired, ElementsAre(name));
+    EXPECT_TRUE(run.fetches("scr.dataset.1"));
+  }
+}
+
+}  // namespace
+}  // namespace scr::flush::testing
