@@ -147,8 +147,10 @@ Status Flush::take_directory_alone(bool& resumed) {
     }
   }
   SCR_ASSIGN_OR_RETURN(directory_name_, make_dataset_directory(fs_, prefix_, dataset_.id));
-  SCR_RETURN_IF_ERROR(write_intent(fs_, directory(), dataset_, layout_of(options_)));
-  return fs_.sync_directory(prefix_ + "/.scr");
+  Status status = write_intent(fs_, directory(), dataset_, layout_of(options_));
+  if (!status.ok()) (void)remove_dataset_directory(fs_, prefix_, directory_name_);
+  if (status.ok()) status = fs_.sync_directory(prefix_ + "/.scr");
+  return status;
 }
 
 // The limit is for all processes together; each gets its share, so that all end at the same time.

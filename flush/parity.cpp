@@ -43,10 +43,13 @@ struct FreeDeleter {
 };
 using Buffer = std::unique_ptr<std::byte, FreeDeleter>;
 
-std::vector<Buffer> make_buffers(std::size_t count) {
+// For windows of data that is `length` long in all.
+std::vector<Buffer> make_buffers(std::size_t count, std::uint64_t length) {
+  constexpr std::size_t kPage = 4096;
+  const std::size_t window = static_cast<std::size_t>(std::min<std::uint64_t>(kWindow, length));
   std::vector<Buffer> buffers;
   for (std::size_t i = 0; i < count; ++i) {
-    buffers.emplace_back(static_cast<std::byte*>(std::aligned_alloc(4096, kWindow)));
+    buffers.emplace_back(static_cast<std::byte*>(std::aligned_alloc(kPage, (window + kPage - 1) / kPage * kPage)));
   }
   return buffers;
 }
@@ -66,7 +69,8 @@ class WindowCoder {
       : combination_(redundancy::make_combination(
             group.size + static_cast<int>(summary.container_parity), static_cast<int>(summary.container_parity),
             summary.container_parity == 1, given, wanted)),
-        inputs_(make_buffers(given.size())), outputs_(make_buffers(wanted.size())) {}
+        inputs_(make_buffers(given.size(), parity_length(summary, group))),
+        outputs_(make_buffers(wanted.size(), parity_length(summary, group))) {}
 
   Status compute(std::vector<std::unique_ptr<File>>& files, std::uint64_t offset, std::size_t length) {
     std::vector<const std::byte*> in;
@@ -117,6 +121,8 @@ Status encode_group(Communicator& world, FileSystem& fs, const Summary& summary,
                     const std::vector<std::string>& data, const std::vector<std::string>& parity,
                     WindowChecksums& checksums) {
   const auto k = static_cast<int>(summary.container_parity);
+  const std::uint64_t length = parity_length(summary, group);
+  if (static_cast<std::uint64_t>(world.rank()) * kWindow >= length) return {};  // no window for this rank
   const auto begin = data.begin() + static_cast<std::ptrdiff_t>(group.first);
   SCR_ASSIGN_OR_RETURN(auto inputs, open_all(fs, {begin, begin + group.size}, OpenOptions::read()));
   OpenOptions create = OpenOptions::read_write();
@@ -124,7 +130,6 @@ Status encode_group(Communicator& world, FileSystem& fs, const Summary& summary,
   const auto first = parity.begin() + static_cast<std::ptrdiff_t>(group.first_parity);
   SCR_ASSIGN_OR_RETURN(auto outputs, open_all(fs, {first, first + k}, create));
   WindowCoder coder(summary, group, positions(k, group.size), positions(0, k));
-  const std::uint64_t length = parity_length(summary, group);
   const auto ranks = static_cast<std::uint64_t>(world.size());
   for (auto window = static_cast<std::uint64_t>(world.rank()); window * kWindow < length; window += ranks) {
     const std::uint64_t offset = window * kWindow;
@@ -234,7 +239,9 @@ Result<std::uint32_t> checksum_range(File& file, std::uint64_t offset, std::uint
 
 Status verify_segments(FileSystem& fs, const std::string& path, const std::vector<Segment>& segments) {
   SCR_ASSIGN_OR_RETURN(auto file, fs.open(path, OpenOptions::read()));
-  std::vector<std::byte> buffer(kWindow);
+  std::uint64_t longest = 1;
+  for (const Segment& segment : segments) longest = std::max(longest, segment.length);
+  std::vector<std::byte> buffer(static_cast<std::size_t>(std::min<std::uint64_t>(kWindow, longest)));
   for (const Segment& segment : segments) {
     SCR_ASSIGN_OR_RETURN(std::uint32_t crc, checksum_range(*file, segment.offset, segment.length, buffer));
     if (crc != segment.crc) {
@@ -247,7 +254,7 @@ Status verify_segments(FileSystem& fs, const std::string& path, const std::vecto
 
 Status verify_parity(FileSystem& fs, const std::string& path, std::uint64_t length, std::uint32_t expected) {
   SCR_ASSIGN_OR_RETURN(auto file, fs.open(path, OpenOptions::read()));
-  std::vector<std::byte> buffer(kWindow);
+  std::vector<std::byte> buffer(static_cast<std::size_t>(std::clamp<std::uint64_t>(length, 1, kWindow)));
   SCR_ASSIGN_OR_RETURN(std::uint32_t crc, checksum_range(*file, 0, length, buffer));
   return crc == expected ? Status() : corrupt("'" + path + "' is damaged");
 }

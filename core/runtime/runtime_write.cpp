@@ -388,6 +388,8 @@ Status Runtime::seal() {
   // The dataset is safe: from here on a failure is a warning.
   status = remember(sealed);
   if (!status.ok()) log::warning("{}", status.message());
+  if (c.node().rank() == 0 && owner_) status = owner_->beat(c.fs(), c.control());
+  if (!status.ok()) log::warning("{}", status.message());
   const Store& store = *writing_->redundancy->store;
   status = evict(store.descriptor.directory, std::max<std::uint64_t>(store.descriptor.count, 1));
   if (!status.ok()) log::warning("{}", status.message());

@@ -16,3 +16,21 @@ title "sparse exchange, 2 partners a rank: ratio to MPI_Alltoallv"
 for ranks in 4 8 16 32; do
   mpirun --allow-run-as-root --oversubscribe -n "$ranks" "$build/bench/sparse_exchange_bench"
 done
+
+if [ "$(id -u)" != 0 ]; then
+  echo "The benchmarks on virtual nodes need root; left out." >&2
+  exit 0
+fi
+cluster=$here/../cluster/cluster
+
+title "encode and rebuild on 4 light nodes: ratio to a parallel cp in the same storage"
+H5SCR_CLUSTER_TIMEOUT=900 "$cluster" with 4 --light --size 4g --bind "$build" -- \
+  cluster run --per-node 1 "$build/bench/redundancy_bench" 1 64 512
+
+title "bookkeeping of a dataset (one empty file a rank), and its growth with oversubscribed ranks"
+"$cluster" with 4 --light --slots 16 --bind "$build" -- bash -c '
+  export SCR_PREFIX=$H5SCR_SHARED SCR_CNTL_BASE=$H5SCR_NODE_LOCAL SCR_CACHE_BASE=$H5SCR_NODE_LOCAL SCR_FLUSH=0
+  cd "$SCR_PREFIX"
+  for per in 1 2 4 16; do
+    SCR_JOB_ID=$per cluster run --per-node $per "$1/bench/metadata_bench" "$H5SCR_NODE_LOCAL"
+  done' _ "$build"

@@ -8,6 +8,7 @@
 namespace scr::flush::testing {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -65,7 +66,9 @@ TEST_P(AnyOperation, OfAFlushThatFailsIsReportedOnAllRanks) {
     FaultyFileSystem faulty(real_file_system(), plan);
     const auto result = run.flush(2, options, TestRun::only(GetParam().rank, faulty));
     if (faulty.hits() == 0) {
-      EXPECT_GT(plan.n, GetParam().rank == 0 ? 30U : 5U);
+      if (plan.action == FaultPlan::Action::kFail) {
+        EXPECT_GT(plan.n, GetParam().rank == 0 ? 30U : 2U);
+      }
       break;
     }
     ASSERT_LT(plan.n, 1000U);
@@ -83,12 +86,15 @@ TEST_P(AnyOperation, OfAFlushThatFailsIsReportedOnAllRanks) {
     EXPECT_TRUE(run.indexed().contains("scr.dataset.1"));
     run.expect_index_tells_the_truth();
     // The cache still has it: the next try brings it there, once, and cleans up.
-    if (!run.indexed().contains("scr.dataset.2")) {
+    if (failures(result) > 0) {
       ASSERT_NO_FATAL_FAILURE(run.flush_all(2, options));
     }
     ASSERT_TRUE(roll_forward(real_file_system(), run.prefix(), nullptr).ok());
     ASSERT_TRUE(clean_up(real_file_system(), run.prefix(), {}).ok());
-    EXPECT_EQ(run.indexed(), (std::set<std::string>{"scr.dataset.1", "scr.dataset.2"}));
+    // A directory that could neither be used nor removed is not used again.
+    const std::string name = run.index().find_name("ckpt 2")->directory;
+    EXPECT_THAT(name, AnyOf("scr.dataset.2", "scr.dataset.2.1"));
+    EXPECT_EQ(run.indexed(), (std::set<std::string>{"scr.dataset.1", name}));
     EXPECT_THAT(run.temporaries(), IsEmpty());
     run.expect_index_tells_the_truth();
   }
