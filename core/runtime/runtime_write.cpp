@@ -431,27 +431,34 @@ std::string Runtime::store_of(int dataset) const {
 }
 
 Status Runtime::evict(const std::string& store, std::uint64_t keep) {
-  std::vector<int> here;  // oldest first
+  std::vector<int> here;   // usable ones on this store, oldest first
+  std::vector<int> going;  // the same on all ranks
   for (const CachedDataset& cached : cached_) {
-    const std::string where = store_of(cached.dataset.id);
-    // A dataset that could not be rebuilt may have left no trace on this rank: it goes with the
-    // others.
-    if (where == store || (where.empty() && !cached.usable)) here.push_back(cached.dataset.id);
+    const bool newer_exists = std::any_of(cached_.begin(), cached_.end(), [&](const CachedDataset& d) {
+      return d.usable && d.dataset.id > cached.dataset.id;
+    });
+    if (cached.usable) {
+      if (store_of(cached.dataset.id) == store) here.push_back(cached.dataset.id);
+    } else if (newer_exists || keep == 0) {
+      // It may have left no trace on this rank, so nobody asks which store it is on.
+      going.push_back(cached.dataset.id);
+    }
   }
+  for (std::size_t i = 0; i + keep < here.size(); ++i) going.push_back(here[i]);
   Status first;
-  for (std::size_t i = 0; i + keep < here.size(); ++i) {
+  for (int id : going) {
     auto cached = std::find_if(cached_.begin(), cached_.end(),
-                               [&](const CachedDataset& d) { return d.dataset.id == here[i]; });
-    const FlushState* state = flush_file_.get(here[i]);
-    if (flusher_->is_flushing(here[i])) settle(flusher_->wait());
-    state = flush_file_.get(here[i]);
+                               [&](const CachedDataset& d) { return d.dataset.id == id; });
+    const FlushState* state = flush_file_.get(id);
+    if (flusher_->is_flushing(id)) settle(flusher_->wait());
+    state = flush_file_.get(id);
     if (cached->dataset.output && cached->usable && !(state && state->in_prefix)) continue;
     if (!cached->usable && context_->rank() == 0) {
       log::warning(
           "deleting dataset {} ('{}'), which could not be rebuilt: a newer one is complete",
-          here[i], cached->dataset.name);
+          id, cached->dataset.name);
     }
-    Status status = forget(here[i]);
+    Status status = forget(id);
     if (first.ok()) first = status;
   }
   return first;

@@ -60,6 +60,25 @@ app "0 1 2 3" 1 1 5000
 expect_restart 3
 expect_text "dataset 4 .*cannot be restored.*rank"
 
+begin "what could not be rebuilt goes, without costing a dataset on another store"
+per_node=1 ranks=4
+export SCR_CONF_FILE=$SCR_PREFIX/scr.conf
+cat >"$SCR_CONF_FILE" <<END
+STORE=$H5SCR_NODE_LOCAL/a COUNT=9
+STORE=$H5SCR_NODE_LOCAL/b COUNT=2
+CKPT=0 INTERVAL=1 STORE=$H5SCR_NODE_LOCAL/a TYPE=SINGLE
+CKPT=1 INTERVAL=3 STORE=$H5SCR_NODE_LOCAL/b TYPE=XOR
+END
+app "0 1 2 3" 5 1 5000
+expect_restart 0
+wipe 2
+app "0 1 2 3" 1 1 5000 # dataset 6, on store b
+expect_restart 3
+for node in 0 2; do
+  left=$(cluster exec node$node sh -c "cd $H5SCR_NODE_LOCAL && ls -d */root/*/index.*/dataset.*" | sed 's/.*dataset.//' | sort | xargs)
+  check "$([[ $left == "3 6" ]]; echo $?)" "node$node has the datasets '$left', not '3 6'"
+done
+
 begin "an id that no descriptor covers"
 per_node=1 ranks=4
 export SCR_CONF_FILE=$SCR_PREFIX/scr.conf
