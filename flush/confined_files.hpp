@@ -1,8 +1,10 @@
-// ConfinedFiles: a file system that copies of a daemon go through, which can only reach what they may.
+// ConfinedFiles: a file system that copies of a daemon go through, which can only reach what they
+// may.
 //
-// Sources are read below private directories `<base>/<user>/scr.<jobid>` of one job that belong to this user;
-// destinations are written below the job's prefix directory. No symbolic link is followed on the way below
-// either, and only regular files are opened. Everything but open and sync_directory is refused.
+// Sources are read below private directories `<base>/<user>/scr.<jobid>` of one job that belong to
+// this user; destinations are written below the job's prefix directory. No symbolic link is
+// followed on the way below either, and only regular files are opened. Everything but open and
+// sync_directory is refused.
 #pragma once
 
 #include <map>
@@ -33,8 +35,11 @@ class ConfinedFiles : public FileSystem {
   Result<SpaceInfo> space(const At& at) override;
 
  private:
-  ConfinedFiles(FileSystem& fs, std::string prefix, std::string cache_part, std::unique_ptr<Directory> directory)
-      : fs_(fs), prefix_(std::move(prefix)), cache_part_(std::move(cache_part)),
+  ConfinedFiles(FileSystem& fs, std::string prefix, std::string cache_part,
+                std::unique_ptr<Directory> directory)
+      : fs_(fs),
+        prefix_(std::move(prefix)),
+        cache_part_(std::move(cache_part)),
         prefix_directory_(std::move(directory)) {}
 
   Result<At> source(const std::string& path);

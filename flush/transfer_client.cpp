@@ -17,7 +17,8 @@ constexpr std::chrono::milliseconds kPause{50};
 
 // Shared, so that processes that ask at the same time do not take each other for the daemon.
 bool TransferClient::daemon_lives() {
-  auto lock = fs_.open(At(control_, std::string(kTransferDaemonLockName)), OpenOptions::read_write());
+  auto lock =
+      fs_.open(At(control_, std::string(kTransferDaemonLockName)), OpenOptions::read_write());
   if (!lock.ok()) return false;
   return (*lock)->lock(LockMode::kShared, /*wait=*/false).code() == StatusCode::kUnavailable;
 }
@@ -34,7 +35,8 @@ Result<Transfer> TransferClient::look(const std::string& key, bool& served) {
   SCR_ASSIGN_OR_RETURN(TransferFile file, read_transfer_file(fs_, control_));
   served = file.command == TransferCommand::kRun && daemon_lives();
   Transfer* transfer = file.find(key);
-  if (transfer == nullptr) return not_found(fmt::format("'{}' is no longer in the transfer file", key));
+  if (transfer == nullptr)
+    return not_found(fmt::format("'{}' is no longer in the transfer file", key));
   return std::move(*transfer);
 }
 
@@ -67,9 +69,10 @@ Status TransferClient::take_over(std::chrono::milliseconds patience) {
     if (!busy) return {};
     if (std::chrono::steady_clock::now() >= end) break;
   }
-  return {StatusCode::kUnavailable, fmt::format("the scr_transfer of '{}' goes on copying for an earlier run although "
-                                                "it was told to stop; end it by hand",
-                                                control_.path())};
+  return {StatusCode::kUnavailable,
+          fmt::format("the scr_transfer of '{}' goes on copying for an earlier run although "
+                      "it was told to stop; end it by hand",
+                      control_.path())};
 }
 
 mode_t mode_of_new_files(FileSystem& fs) {

@@ -20,7 +20,9 @@ using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr Seconds kTellEvery{1.0};
-constexpr Seconds kLockPatience{2.0};  // a process that asks whether there is a daemon holds the lock for a moment
+constexpr int kPollShare = 20;  // looking at a long transfer file takes at most 1/20 of the time
+constexpr Seconds kLockPatience{
+    2.0};  // a process that asks whether there is a daemon holds the lock for a moment
 constexpr Seconds kNap{0.05};
 
 // In naps, since a signal does not end a sleep of this kind.
@@ -78,33 +80,37 @@ class CopyThread {
 
 }  // namespace
 
-Result<std::unique_ptr<TransferDaemon>> TransferDaemon::open(FileSystem& fs, const std::string& control) {
+Result<std::unique_ptr<TransferDaemon>> TransferDaemon::open(FileSystem& fs,
+                                                             const std::string& control) {
   SCR_ASSIGN_OR_RETURN(auto directory, fs.open_directory(control));
   SCR_RETURN_IF_ERROR(check_private_directory(fs, *directory));
   OpenOptions options = OpenOptions::read_write();
   options.create = true;
   options.mode = 0600;
-  SCR_ASSIGN_OR_RETURN(auto lock, fs.open(At(*directory, std::string(kTransferDaemonLockName)), options));
+  SCR_ASSIGN_OR_RETURN(auto lock,
+                       fs.open(At(*directory, std::string(kTransferDaemonLockName)), options));
   Status locked;
   for (const auto end = Clock::now() + kLockPatience;; std::this_thread::sleep_for(kNap)) {
     locked = lock->lock(LockMode::kExclusive, /*wait=*/false);
     if (locked.code() != StatusCode::kUnavailable || Clock::now() >= end) break;
   }
   if (locked.code() == StatusCode::kUnavailable) {
-    return Status(StatusCode::kUnavailable, fmt::format("another scr_transfer works for '{}'", control));
+    return Status(StatusCode::kUnavailable,
+                  fmt::format("another scr_transfer works for '{}'", control));
   }
   SCR_RETURN_IF_ERROR(locked);
   // One that was killed could not say that it stopped.
   SCR_RETURN_IF_ERROR(update_transfer_file(fs, *directory, [](TransferFile& file) {
     return std::exchange(file.state, TransferState::kStopped) != TransferState::kStopped;
   }));
-  return std::unique_ptr<TransferDaemon>(new TransferDaemon(fs, std::move(directory), std::move(lock)));
+  return std::unique_ptr<TransferDaemon>(
+      new TransferDaemon(fs, std::move(directory), std::move(lock)));
 }
 
 TransferDaemon::~TransferDaemon() = default;
 
-// From the look at the command to the state RUNNING under one lock: who sets STOP and then sees STOPPED can
-// rely on it.
+// From the look at the command to the state RUNNING under one lock: who sets STOP and then sees
+// STOPPED can rely on it.
 Result<TransferDaemon::Next> TransferDaemon::take_next() {
   Next next;
   SCR_RETURN_IF_ERROR(update_transfer_file(fs_, *control_, [&](TransferFile& file) {
@@ -152,10 +158,13 @@ Status TransferDaemon::run(const TransferDaemonOptions& options, const std::atom
   return {};
 }
 
-void TransferDaemon::work_on(Transfer transfer, const TransferDaemonOptions& options, const std::atomic<bool>& stop) {
-  log::info("copying dataset {} of rank {}: {} file(s)", transfer.dataset, transfer.rank, transfer.tasks.size());
+void TransferDaemon::work_on(Transfer transfer, const TransferDaemonOptions& options,
+                             const std::atomic<bool>& stop) {
+  log::info("copying dataset {} of rank {}: {} file(s)", transfer.dataset, transfer.rank,
+            transfer.tasks.size());
   bool cancelled = false;
   const Status status = copy(transfer, options, stop, cancelled);
+  if (status.ok()) log::info("copied dataset {} of rank {}", transfer.dataset, transfer.rank);
   if (!status.ok() && !cancelled) log::error("{}", status.message());
   const Status told = update_transfer_file(fs_, *control_, [&](TransferFile& file) {
     file.state = TransferState::kStopped;
@@ -172,7 +181,8 @@ void TransferDaemon::work_on(Transfer transfer, const TransferDaemonOptions& opt
   if (!told.ok()) log::error("{}", told.message());
 }
 
-// A flush that has ended, or of which nobody knows, must not get files under temporary names any more.
+// A flush that has ended, or of which nobody knows, must not get files under temporary names any
+// more.
 Status TransferDaemon::check_wanted(const JobOwnerInfo& owner, const Transfer& transfer) {
   DatasetDescriptor dataset;
   dataset.id = transfer.dataset;
@@ -183,10 +193,11 @@ Status TransferDaemon::check_wanted(const JobOwnerInfo& owner, const Transfer& t
       fmt::format("no flush of dataset {} is under way in '{}'", transfer.dataset, owner.prefix));
 }
 
-Status TransferDaemon::copy(Transfer& transfer, const TransferDaemonOptions& options, const std::atomic<bool>& stop,
-                            bool& cancelled) {
+Status TransferDaemon::copy(Transfer& transfer, const TransferDaemonOptions& options,
+                            const std::atomic<bool>& stop, bool& cancelled) {
   // scr_clean leaves a job alone whose directory is locked.
-  SCR_ASSIGN_OR_RETURN(auto in_use, fs_.open(At(*control_, std::string(kOwnerLockName)), OpenOptions::read_write()));
+  SCR_ASSIGN_OR_RETURN(
+      auto in_use, fs_.open(At(*control_, std::string(kOwnerLockName)), OpenOptions::read_write()));
   SCR_RETURN_IF_ERROR(in_use->lock(LockMode::kShared, /*wait=*/false));
   SCR_ASSIGN_OR_RETURN(const JobOwnerInfo owner, read_owner_file(fs_, *control_));
   SCR_RETURN_IF_ERROR(check_wanted(owner, transfer));
@@ -199,10 +210,15 @@ Status TransferDaemon::copy(Transfer& transfer, const TransferDaemonOptions& opt
   copy_options.percent = transfer.percent;
   copy_options.mode = transfer.mode;
   CopyThread thread(*files, tasks, copy_options);
-  for (auto told = Clock::now(); !thread.wait_for(options.poll);) {
-    const bool tell = Clock::now() - told >= kTellEvery;
-    if (tell) told = Clock::now();
+  const Seconds shortest =
+      std::min(options.poll, kTellEvery);  // an order to stop must not wait long
+  Seconds pause = shortest;
+  for (auto told = Clock::now(); !thread.wait_for(pause);) {
+    const auto start = Clock::now();
+    const bool tell = start - told >= kTellEvery;
     const bool wanted = look_after(transfer.key(), thread.bytes_done(), tell);
+    if (tell) told = Clock::now();
+    pause = std::max<Seconds>(shortest, kPollShare * (Clock::now() - start));
     if (wanted && !stop) continue;
     cancelled = true;
     thread.cancel();

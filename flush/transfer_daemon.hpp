@@ -1,5 +1,6 @@
-// TransferDaemon: copies what the transfer file of a node lists, whether or not the program still runs.
-// For the command scr_transfer. It copies in a thread and looks after the transfer file in the caller's.
+// TransferDaemon: copies what the transfer file of a node lists, whether or not the program still
+// runs. For the command scr_transfer. It copies in a thread and looks after the transfer file in
+// the caller's.
 #pragma once
 
 #include <atomic>
@@ -13,9 +14,9 @@
 namespace scr::flush {
 
 struct TransferDaemonOptions {
-  bool once = false;                               // ends when nothing is left to copy
-  std::chrono::duration<double> poll{0.25};        // between two looks at the transfer file
-  std::chrono::duration<double> idle_exit{0};      // ends after so long without work; 0: never
+  bool once = false;                           // ends when nothing is left to copy
+  std::chrono::duration<double> poll{0.25};    // between two looks at the transfer file
+  std::chrono::duration<double> idle_exit{0};  // ends after so long without work; 0: never
 };
 
 class TransferDaemon {
@@ -26,8 +27,9 @@ class TransferDaemon {
   TransferDaemon(const TransferDaemon&) = delete;
   TransferDaemon& operator=(const TransferDaemon&) = delete;
 
-  // Until `stop` is set (by a signal handler), the EXIT command comes, the control directory is removed, or
-  // the options say so. A transfer that fails is no failure of the daemon: the transfer file has the reason.
+  // Until `stop` is set (by a signal handler), the EXIT command comes, the control directory is
+  // removed, or the options say so. A transfer that fails is no failure of the daemon: the transfer
+  // file has the reason.
   Status run(const TransferDaemonOptions& options, const std::atomic<bool>& stop);
 
  private:
@@ -39,9 +41,10 @@ class TransferDaemon {
     std::unique_ptr<Transfer> transfer;
   };
   Result<Next> take_next();
-  void work_on(Transfer transfer, const TransferDaemonOptions& options, const std::atomic<bool>& stop);
-  Status copy(Transfer& transfer, const TransferDaemonOptions& options, const std::atomic<bool>& stop,
-              bool& cancelled);
+  void work_on(Transfer transfer, const TransferDaemonOptions& options,
+               const std::atomic<bool>& stop);
+  Status copy(Transfer& transfer, const TransferDaemonOptions& options,
+              const std::atomic<bool>& stop, bool& cancelled);
   Status check_wanted(const JobOwnerInfo& owner, const Transfer& transfer);
   // True if the transfer is still to be copied. Tells the file how far it is from time to time.
   bool look_after(const std::string& key, std::uint64_t bytes_done, bool tell);

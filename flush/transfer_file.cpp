@@ -18,7 +18,8 @@ constexpr std::array<std::string_view, 3> kCommandNames = {"RUN", "STOP", "EXIT"
 constexpr std::array<std::string_view, 2> kStateNames = {"STOPPED", "RUNNING"};
 
 template <typename Enum, std::size_t N>
-Result<Enum> word(const Hash& hash, std::string_view key, const std::array<std::string_view, N>& names) {
+Result<Enum> word(const Hash& hash, std::string_view key,
+                  const std::array<std::string_view, N>& names) {
   SCR_ASSIGN_OR_RETURN(const std::string value, hash.require_value(key));
   const auto found = std::find(names.begin(), names.end(), value);
   if (found == names.end()) {
@@ -31,14 +32,17 @@ Result<double> limit(const Hash& hash, std::string_view key, double most) {
   SCR_ASSIGN_OR_RETURN(const std::string value, hash.require_value(key));
   const auto number = text::parse_double(value);
   if (!number || *number < 0 || *number > most) {
-    return corrupt(fmt::format("key '{}' has the value '{}', which is no limit", key, text::escape(value)));
+    return corrupt(
+        fmt::format("key '{}' has the value '{}', which is no limit", key, text::escape(value)));
   }
   return *number;
 }
 
-Result<int> small_number(const Hash& hash, std::string_view key, std::int64_t least, std::int64_t most) {
+Result<int> small_number(const Hash& hash, std::string_view key, std::int64_t least,
+                         std::int64_t most) {
   SCR_ASSIGN_OR_RETURN(const std::int64_t value, hash.require_int(key));
-  if (value < least || value > most) return corrupt(fmt::format("key '{}' has the impossible value {}", key, value));
+  if (value < least || value > most)
+    return corrupt(fmt::format("key '{}' has the impossible value {}", key, value));
   return static_cast<int>(value);
 }
 
@@ -57,7 +61,8 @@ Result<std::string> absolute_path(std::string path) {
 
 // One file that gets all bytes: the form of seed 001. Its checksum is that of the source.
 bool is_plain(const CopyTask& task) {
-  return task.pieces.size() == 1 && task.pieces[0].offset == 0 && task.pieces[0].length == task.size;
+  return task.pieces.size() == 1 && task.pieces[0].offset == 0 &&
+         task.pieces[0].length == task.size;
 }
 
 Hash task_to_hash(const TransferTask& task, bool done) {
@@ -117,10 +122,12 @@ Result<TransferTask> task_from_hash(const std::string& source, const Hash& hash,
   if (hash.contains("DESTINATION")) {
     SCR_ASSIGN_OR_RETURN(std::string destination, hash.require_value("DESTINATION"));
     SCR_ASSIGN_OR_RETURN(destination, absolute_path(std::move(destination)));
-    task.copy.pieces.push_back({std::move(destination), 0, task.copy.size, done ? task.copy.crc : 0});
+    task.copy.pieces.push_back(
+        {std::move(destination), 0, task.copy.size, done ? task.copy.crc : 0});
     return task;
   }
-  if (const Hash* pieces = hash.get("PIECE")) SCR_RETURN_IF_ERROR(read_pieces(*pieces, done, task.copy));
+  if (const Hash* pieces = hash.get("PIECE"))
+    SCR_RETURN_IF_ERROR(read_pieces(*pieces, done, task.copy));
   std::uint64_t bytes = 0;
   for (const CopyPiece& piece : task.copy.pieces) bytes += piece.length;
   if (bytes != task.copy.size) return corrupt("its pieces are shorter than the file");
@@ -138,17 +145,21 @@ Hash transfer_to_hash(const Transfer& transfer) {
   if (transfer.done) hash.set_value("FLAG", "DONE");
   if (!transfer.error.empty()) hash.set_value("ERROR", transfer.error);
   Hash& files = hash.at("FILES");
-  for (const TransferTask& task : transfer.tasks) files.set(task.copy.source, task_to_hash(task, transfer.done));
+  for (const TransferTask& task : transfer.tasks)
+    files.set(task.copy.source, task_to_hash(task, transfer.done));
   return hash;
 }
 
 Result<Transfer> transfer_from_hash(const Hash& hash) {
   Transfer transfer;
-  SCR_ASSIGN_OR_RETURN(transfer.dataset, small_number(hash, "ID", 1, std::numeric_limits<int>::max()));
+  SCR_ASSIGN_OR_RETURN(transfer.dataset,
+                       small_number(hash, "ID", 1, std::numeric_limits<int>::max()));
   SCR_ASSIGN_OR_RETURN(transfer.created, hash.require_int("CREATED"));
-  SCR_ASSIGN_OR_RETURN(transfer.rank, small_number(hash, "RANK", 0, std::numeric_limits<int>::max()));
+  SCR_ASSIGN_OR_RETURN(transfer.rank,
+                       small_number(hash, "RANK", 0, std::numeric_limits<int>::max()));
   SCR_ASSIGN_OR_RETURN(transfer.percent, limit(hash, "PERCENT", 100));
-  SCR_ASSIGN_OR_RETURN(transfer.bytes_per_second, limit(hash, "BW", std::numeric_limits<double>::max()));
+  SCR_ASSIGN_OR_RETURN(transfer.bytes_per_second,
+                       limit(hash, "BW", std::numeric_limits<double>::max()));
   SCR_ASSIGN_OR_RETURN(const int mode, small_number(hash, "MODE", 0, 0777));
   transfer.mode = static_cast<mode_t>(mode);
   if (hash.contains("FLAG")) {
@@ -163,7 +174,8 @@ Result<Transfer> transfer_from_hash(const Hash& hash) {
   if (files == nullptr) return corrupt("key 'FILES' is missing");
   for (const Hash::Element& element : files->elements()) {
     auto task = task_from_hash(element.key, element.hash, transfer.done);
-    if (!task.ok()) return task.status().with_context(fmt::format("file '{}'", text::escape(element.key)));
+    if (!task.ok())
+      return task.status().with_context(fmt::format("file '{}'", text::escape(element.key)));
     transfer.tasks.push_back(*std::move(task));
   }
   return transfer;
@@ -175,7 +187,8 @@ Result<TransferFile> understand(const Hash& hash, const Directory& control) {
   if (hash.empty()) return TransferFile();
   auto file = TransferFile::from_hash(hash);
   if (file.ok()) return file;
-  return file.status().with_context(fmt::format("'{}' is not a valid transfer file", file_at(control).display()));
+  return file.status().with_context(
+      fmt::format("'{}' is not a valid transfer file", file_at(control).display()));
 }
 
 }  // namespace
@@ -189,8 +202,8 @@ std::uint64_t Transfer::written() const {
 }
 
 Transfer* TransferFile::find(std::string_view key) {
-  const auto found =
-      std::find_if(transfers.begin(), transfers.end(), [&](const Transfer& each) { return each.key() == key; });
+  const auto found = std::find_if(transfers.begin(), transfers.end(),
+                                  [&](const Transfer& each) { return each.key() == key; });
   return found == transfers.end() ? nullptr : &*found;
 }
 
@@ -222,7 +235,8 @@ Result<TransferFile> TransferFile::from_hash(const Hash& hash) {
     auto transfer = transfer_from_hash(element.hash);
     const std::string context = fmt::format("transfer '{}'", text::escape(element.key));
     if (!transfer.ok()) return transfer.status().with_context(context);
-    if (transfer->key() != element.key) return corrupt(context + ": its key is not that of its content");
+    if (transfer->key() != element.key)
+      return corrupt(context + ": its key is not that of its content");
     file.transfers.push_back(*std::move(transfer));
   }
   return file;
@@ -238,7 +252,8 @@ Result<TransferFile> read_transfer_file(FileSystem& fs, const Directory& control
 
 Status update_transfer_file(FileSystem& fs, const Directory& control,
                             const std::function<bool(TransferFile&)>& change) {
-  SCR_ASSIGN_OR_RETURN(LockedHashFile locked, LockedHashFile::open(fs, file_at(control), LockMode::kExclusive));
+  SCR_ASSIGN_OR_RETURN(LockedHashFile locked,
+                       LockedHashFile::open(fs, file_at(control), LockMode::kExclusive));
   SCR_ASSIGN_OR_RETURN(TransferFile file, understand(locked.hash(), control));
   if (!change(file)) return {};
   locked.hash() = file.to_hash();

@@ -1,8 +1,10 @@
-// The transfer file: what the scr_transfer daemon of a node is to copy, and how far it is (seed 001 §9.7).
+// The transfer file: what the scr_transfer daemon of a node is to copy, and how far it is (seed 001
+// §9.7).
 //
-// One in the control directory of each node. Processes of the job add transfers, each the part of one process
-// in the flush of one dataset; the daemon marks what it has done; the process takes its transfer out again.
-// All of them change the file through update_transfer_file() alone. Format: docs/formats/transfer.md.
+// One in the control directory of each node. Processes of the job add transfers, each the part of
+// one process in the flush of one dataset; the daemon marks what it has done; the process takes its
+// transfer out again. All of them change the file through update_transfer_file() alone. Format:
+// docs/formats/transfer.md.
 #pragma once
 
 #include <sys/types.h>
@@ -18,10 +20,12 @@
 namespace scr::flush {
 
 inline constexpr std::string_view kTransferFileName = "transfer.scrinfo";
-// Held exclusively by the daemon as long as it lives: the kernel lets go of it, however the daemon ends.
+// Held exclusively by the daemon as long as it lives: the kernel lets go of it, however the daemon
+// ends.
 inline constexpr std::string_view kTransferDaemonLockName = "transfer_daemon.scrinfo.lock";
 
-// A file to copy, and how many of its bytes are written; only Transfer::done says that they are durable.
+// A file to copy, and how many of its bytes are written; only Transfer::done says that they are
+// durable.
 struct TransferTask {
   CopyTask copy = {};
   std::uint64_t written = 0;
@@ -29,14 +33,14 @@ struct TransferTask {
 
 struct Transfer {
   int dataset = 0;
-  std::int64_t created = 0;  // of the dataset, which tells it from others with its id
-  int rank = 0;              // of the process that asked
+  std::int64_t created = 0;     // of the dataset, which tells it from others with its id
+  int rank = 0;                 // of the process that asked
   double bytes_per_second = 0;  // for the daemon of this node, 0: no limit
   double percent = 0;
-  mode_t mode = 0666;        // of new files
+  mode_t mode = 0666;  // of new files
   std::vector<TransferTask> tasks = {};
-  bool done = false;         // all copied and durable; the checksums of all pieces are known
-  std::string error = {};    // why the daemon gave up; empty if it did not
+  bool done = false;       // all copied and durable; the checksums of all pieces are known
+  std::string error = {};  // why the daemon gave up; empty if it did not
 
   // "<dataset>.<created>.<rank>"
   std::string key() const;
@@ -58,7 +62,8 @@ struct TransferFile {
   void remove(std::string_view key);
 
   Hash to_hash() const;
-  // Every number and path is checked for itself; where paths may lead to is checked by who opens them.
+  // Every number and path is checked for itself; where paths may lead to is checked by who opens
+  // them.
   static Result<TransferFile> from_hash(const Hash& hash);
 };
 

@@ -36,10 +36,12 @@ Status run(FileSystem& fs, const std::string& control, const TransferDaemonOptio
   while (!stop) {
     auto daemon = TransferDaemon::open(fs, control);
     if (daemon.ok()) return (*daemon)->run(options, stop);
-    if (daemon.status().code() != scr::StatusCode::kNotFound || options.once) return daemon.status();
-    const bool idle = options.idle_exit.count() > 0 && std::chrono::steady_clock::now() - start >= options.idle_exit;
+    if (daemon.status().code() != scr::StatusCode::kNotFound || options.once)
+      return daemon.status();
+    const bool idle = options.idle_exit.count() > 0 &&
+                      std::chrono::steady_clock::now() - start >= options.idle_exit;
     if (idle) return {};
-    std::this_thread::sleep_for(options.poll);
+    std::this_thread::sleep_for(std::min(options.poll, TransferDaemonOptions().poll));
   }
   return {};
 }
@@ -55,19 +57,24 @@ Status send(FileSystem& fs, const std::string& control, scr::flush::TransferComm
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Copies datasets from the cache of this node to the prefix directory in the background, as the "
-               "transfer file in CONTROL tells. Goes on when the program dies."};
-  app.footer("CONTROL is <SCR_CNTL_BASE>/<user>/scr.<job id>; it may be made later. SIGTERM ends the daemon after\n"
-             "the current burst of bytes; what it wrote is kept and taken up again.\n"
-             "Exit codes: 0 done, 1 failed, 2 wrong arguments, 3 another scr_transfer works for CONTROL.");
+  CLI::App app{
+      "Copies datasets from the cache of this node to the prefix directory in the background, as "
+      "the "
+      "transfer file in CONTROL tells. Goes on when the program dies."};
+  app.footer(
+      "CONTROL is <SCR_CNTL_BASE>/<user>/scr.<job id>; it may be made later. SIGTERM ends the "
+      "daemon after\n"
+      "the current burst of bytes; what it wrote is kept and taken up again.\n"
+      "Exit codes: 0 done, 1 failed, 2 wrong arguments, 3 another scr_transfer works for CONTROL.");
   std::string control;
   TransferDaemonOptions options;
   double poll = options.poll.count();
   double idle_exit = 0;
   scr::flush::TransferCommand command{};
-  const std::map<std::string, scr::flush::TransferCommand> commands = {{"RUN", scr::flush::TransferCommand::kRun},
-                                                                       {"STOP", scr::flush::TransferCommand::kStop},
-                                                                       {"EXIT", scr::flush::TransferCommand::kExit}};
+  const std::map<std::string, scr::flush::TransferCommand> commands = {
+      {"RUN", scr::flush::TransferCommand::kRun},
+      {"STOP", scr::flush::TransferCommand::kStop},
+      {"EXIT", scr::flush::TransferCommand::kExit}};
   app.add_option("CONTROL", control, "Control directory of the job on this node")->required();
   app.add_flag("--once", options.once, "Copy what is there to copy, then end");
   app.add_option("--poll", poll, "Seconds between two looks at the transfer file")
@@ -76,8 +83,9 @@ int main(int argc, char** argv) {
   app.add_option("--idle-exit", idle_exit, "End after so many seconds without work (0: never)")
       ->check(CLI::Range(0.0, 1e9))
       ->capture_default_str();
-  auto* send_option = app.add_option("--send", command, "Only give the daemon a command: RUN, STOP or EXIT")
-                          ->transform(CLI::CheckedTransformer(commands));
+  auto* send_option =
+      app.add_option("--send", command, "Only give the daemon a command: RUN, STOP or EXIT")
+          ->transform(CLI::CheckedTransformer(commands));
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -90,7 +98,8 @@ int main(int argc, char** argv) {
   FileSystem& fs = scr::file_system();
   auto path = scr::normalize(control);
   Status status = path.status();
-  if (status.ok()) status = send_option->count() > 0 ? send(fs, *path, command) : run(fs, *path, options);
+  if (status.ok())
+    status = send_option->count() > 0 ? send(fs, *path, command) : run(fs, *path, options);
   if (status.ok()) return 0;
   fmt::print(stderr, "scr_transfer: {}\n", status.message());
   return status.code() == scr::StatusCode::kUnavailable ? 3 : 1;

@@ -18,7 +18,8 @@ using Clock = std::chrono::steady_clock;
 
 // A launcher may start the daemon a little later than the program.
 constexpr std::chrono::seconds kDaemonGrace{5};
-constexpr std::chrono::milliseconds kDaemonPoll{200};
+constexpr Clock::duration kDaemonPoll = std::chrono::milliseconds(200);
+constexpr int kPollShare = 20;  // looking at a long transfer file takes at most 1/20 of the time
 
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -160,10 +161,13 @@ bool Flusher::take_back(const std::string& transfer, std::string_view why) {
 
 bool Flusher::watch_daemon(flush::Flush& flush, const std::string& transfer) {
   auto last_served = Clock::now();
-  for (std::unique_lock lock(mutex_); !stop_; wake_.wait_for(lock, kDaemonPoll, [this] { return stop_; })) {
+  Clock::duration pause = kDaemonPoll;
+  for (std::unique_lock lock(mutex_); !stop_; wake_.wait_for(lock, pause, [this] { return stop_; })) {
     lock.unlock();
     bool served = false;
+    const auto start = Clock::now();
     auto seen = daemon_.look(transfer, served);
+    pause = std::max(kDaemonPoll, kPollShare * (Clock::now() - start));
     if (seen.ok() && seen->done) {
       std::vector<flush::CopyTask> copied;
       for (flush::TransferTask& task : seen->tasks) copied.push_back(std::move(task.copy));

@@ -20,8 +20,8 @@ namespace scr::flush {
 namespace {
 
 namespace stdfs = std::filesystem;
-using ::testing::HasSubstr;
 using scr::testing::TemporaryDirectory;
+using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kPatience{60};
@@ -31,7 +31,8 @@ class ScrTransfer : public ::testing::Test {
   ScrTransfer() {
     for (const std::string& base : {std::string("control"), std::string("cache")}) {
       stdfs::create_directories(directory_ / (base + "/me/scr.1"));
-      for (const char* part : {"/me", "/me/scr.1"}) stdfs::permissions(directory_ / (base + part), stdfs::perms(0700));
+      for (const char* part : {"/me", "/me/scr.1"})
+        stdfs::permissions(directory_ / (base + part), stdfs::perms(0700));
     }
     control_ = *fs_.open_directory(directory_ / "control/me/scr.1");
     dataset_.id = 5;
@@ -39,12 +40,14 @@ class ScrTransfer : public ::testing::Test {
     dataset_.created = 77;
     dataset_.ranks = 1;
     stdfs::create_directories(directory_ / "prefix/.scr/scr.dataset.5");
-    EXPECT_TRUE(write_intent(fs_, directory_ / "prefix/.scr/scr.dataset.5", dataset_, "FILES").ok());
+    EXPECT_TRUE(
+        write_intent(fs_, directory_ / "prefix/.scr/scr.dataset.5", dataset_, "FILES").ok());
     JobOwnerInfo owner;
     owner.user = "me";
     owner.job_id = "1";
     owner.prefix = directory_ / "prefix";
-    EXPECT_TRUE(JobOwner::hold(fs_, *control_, owner).ok());  // a process of the job was here, and died
+    EXPECT_TRUE(
+        JobOwner::hold(fs_, *control_, owner).ok());  // a process of the job was here, and died
   }
   ~ScrTransfer() override {
     if (daemon_ > 0) end(SIGKILL);
@@ -77,7 +80,8 @@ class ScrTransfer : public ::testing::Test {
   }
 
   void start(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {TEST_BIN_DIR "/scr_transfer", control_->path(), "--poll", "0.05"});
+    arguments.insert(arguments.begin(),
+                     {TEST_BIN_DIR "/scr_transfer", control_->path(), "--poll", "0.05"});
     daemon_ = ::fork();
     if (daemon_ != 0) return;
     std::vector<char*> argv;
@@ -140,8 +144,10 @@ class ScrTransfer : public ::testing::Test {
 
 TEST_F(ScrTransfer, CopiesFilesAndPiecesAndSaysSo) {
   TransferTask pieces = task("b", 3000, prefix(".scr/scr.dataset.5/c0"));
-  pieces.copy.pieces = {{prefix(".scr/scr.dataset.5/c0"), 500, 1000, 0}, {prefix(".scr/scr.dataset.5/c1"), 0, 2000, 0}};
-  const std::string key = submit(transfer({task("a", 2500000, prefix(".a.tmp")), pieces, task("e", 0, prefix(".e.tmp"))}));
+  pieces.copy.pieces = {{prefix(".scr/scr.dataset.5/c0"), 500, 1000, 0},
+                        {prefix(".scr/scr.dataset.5/c1"), 0, 2000, 0}};
+  const std::string key = submit(
+      transfer({task("a", 2500000, prefix(".a.tmp")), pieces, task("e", 0, prefix(".e.tmp"))}));
   EXPECT_EQ(run_once(), 0);
   const Transfer done = look(key);
   EXPECT_TRUE(done.done) << done.error;
@@ -153,7 +159,8 @@ TEST_F(ScrTransfer, CopiesFilesAndPiecesAndSaysSo) {
   EXPECT_EQ(stdfs::file_size(prefix(".scr/scr.dataset.5/c1")), 2000U);
   const auto& copied = done.tasks[1].copy;
   EXPECT_EQ(crc32_combine(copied.pieces[0].crc, copied.pieces[1].crc, 2000), copied.crc);
-  EXPECT_EQ(stdfs::status(prefix(".a.tmp")).permissions(), stdfs::perms(0640)) << "the program's mode, not the daemon's";
+  EXPECT_EQ(stdfs::status(prefix(".a.tmp")).permissions(), stdfs::perms(0640))
+      << "the program's mode, not the daemon's";
 }
 
 TEST_F(ScrTransfer, DoesNothingWithoutTheCommandToRun) {
@@ -220,7 +227,8 @@ TEST_F(ScrTransfer, ReportsASourceWithWrongBytes) {
 
 TEST_F(ScrTransfer, SurvivesAKillAndResumes) {
   std::vector<TransferTask> tasks;
-  for (int i = 0; i < 6; ++i) tasks.push_back(task("a" + std::to_string(i), 1000000, prefix("a" + std::to_string(i))));
+  for (int i = 0; i < 6; ++i)
+    tasks.push_back(task("a" + std::to_string(i), 1000000, prefix("a" + std::to_string(i))));
   const std::string key = submit(transfer(tasks, 2e6));
   start({});
   ASSERT_TRUE(wait_until([&] { return look(key).written() >= 1000000; })) << "WRITTEN never grew";
@@ -232,8 +240,10 @@ TEST_F(ScrTransfer, SurvivesAKillAndResumes) {
   EXPECT_EQ(run_once(), 0);
   EXPECT_TRUE(look(key).done);
   EXPECT_EQ(file().state, TransferState::kStopped);
-  for (int i = 0; i < 6; ++i) expect_copied(cache("a" + std::to_string(i)), prefix("a" + std::to_string(i)));
-  EXPECT_EQ(fs_.info(prefix("a0"))->mtime_ns, first->mtime_ns) << "what was there was not written again";
+  for (int i = 0; i < 6; ++i)
+    expect_copied(cache("a" + std::to_string(i)), prefix("a" + std::to_string(i)));
+  EXPECT_EQ(fs_.info(prefix("a0"))->mtime_ns, first->mtime_ns)
+      << "what was there was not written again";
 }
 
 TEST_F(ScrTransfer, EndsCleanlyOnSigterm) {
@@ -242,7 +252,8 @@ TEST_F(ScrTransfer, EndsCleanlyOnSigterm) {
   ASSERT_TRUE(wait_until([&] { return file().state == TransferState::kRunning; }));
   const auto start = Clock::now();
   EXPECT_EQ(end(SIGTERM), 0);
-  EXPECT_LT(Clock::now() - start, std::chrono::seconds(4)) << "it did not wait for the end of the file";
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(4))
+      << "it did not wait for the end of the file";
   EXPECT_EQ(file().state, TransferState::kStopped);
   EXPECT_TRUE(look(key).pending()) << "left for the next daemon";
 }

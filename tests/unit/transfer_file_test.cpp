@@ -11,8 +11,8 @@
 namespace scr::flush {
 namespace {
 
-using ::testing::HasSubstr;
 using scr::testing::TemporaryDirectory;
+using ::testing::HasSubstr;
 
 Transfer sample_transfer(int dataset) {
   Transfer transfer;
@@ -23,7 +23,8 @@ Transfer sample_transfer(int dataset) {
   transfer.percent = 12.5;
   transfer.mode = 0640;
   transfer.tasks.push_back({{"/cache/a", 10, 0x12345678, {{"/prefix/.a.tmp", 0, 10, 0}}}, 4});
-  transfer.tasks.push_back({{"/cache/b", 30, 7, {{"/prefix/c0", 90, 10, 0}, {"/prefix/c1", 0, 20, 0}}}, 0});
+  transfer.tasks.push_back(
+      {{"/cache/b", 30, 7, {{"/prefix/c0", 90, 10, 0}, {"/prefix/c1", 0, 20, 0}}}, 0});
   transfer.tasks.push_back({{"/cache/empty", 0, 0, {}}, 0});
   return transfer;
 }
@@ -65,7 +66,8 @@ TEST(TransferFile, ComesBackFromItsHash) {
   EXPECT_EQ(again->state, TransferState::kRunning);
   ASSERT_EQ(again->transfers.size(), 2U);
   EXPECT_TRUE(again->transfers[0].done);
-  EXPECT_EQ(again->transfers[0].tasks[0].copy.pieces[0].crc, 0x12345678U) << "that of the whole file";
+  EXPECT_EQ(again->transfers[0].tasks[0].copy.pieces[0].crc, 0x12345678U)
+      << "that of the whole file";
   EXPECT_EQ(again->transfers[0].tasks[1].copy.pieces[1].crc, 0xabcdefU);
   EXPECT_EQ(again->transfers[0].mode, mode_t{0640});
   EXPECT_EQ(again->transfers[1].error, "no space");
@@ -95,26 +97,36 @@ TEST(TransferFile, RefusesWhatDoesNotFollowTheFormat) {
   hash.set_value("COMMAND", "FLY");
   EXPECT_THAT(refusal(hash), HasSubstr("unknown value 'FLY'"));
   for (const char* path : {"", "relative", "/a/../b", "//a", "/a/./b", "/a\nb", "/"}) {
-    EXPECT_NE(refusal(with_file("/cache/a", [&](Hash& file) { file.set_value("DESTINATION", path); })), "accepted") << path;
-    EXPECT_NE(refusal(with_file(path, [](Hash& file) { file.set_value("SIZE", 1); })), "accepted") << path;
+    EXPECT_NE(
+        refusal(with_file("/cache/a", [&](Hash& file) { file.set_value("DESTINATION", path); })),
+        "accepted")
+        << path;
+    EXPECT_NE(refusal(with_file(path, [](Hash& file) { file.set_value("SIZE", 1); })), "accepted")
+        << path;
   }
   EXPECT_THAT(refusal(with_file("/cache/a", [](Hash& file) { file.set_value("WRITTEN", 11); })),
               HasSubstr("more bytes are written than there are"));
-  EXPECT_NE(refusal(with_file("/cache/a", [](Hash& file) { file.set_value("SIZE", -1); })), "accepted");
-  EXPECT_NE(refusal(with_file("/cache/a", [](Hash& file) { file.set_value("CRC", "0x123456789"); })), "accepted");
-  EXPECT_NE(refusal(with_file("/cache/a", [](Hash& file) { file.unset("DESTINATION"); })), "accepted");
+  EXPECT_NE(refusal(with_file("/cache/a", [](Hash& file) { file.set_value("SIZE", -1); })),
+            "accepted");
+  EXPECT_NE(
+      refusal(with_file("/cache/a", [](Hash& file) { file.set_value("CRC", "0x123456789"); })),
+      "accepted");
+  EXPECT_NE(refusal(with_file("/cache/a", [](Hash& file) { file.unset("DESTINATION"); })),
+            "accepted");
 }
 
 TEST(TransferFile, RefusesPiecesThatAreNotTheFile) {
   const auto with_piece = [](const char* key, const char* value) {
-    return refusal(with_file("/cache/b", [&](Hash& file) { file.at("PIECE").at("1").set_value(key, value); }));
+    return refusal(
+        with_file("/cache/b", [&](Hash& file) { file.at("PIECE").at("1").set_value(key, value); }));
   };
   EXPECT_THAT(with_piece("LENGTH", "21"), HasSubstr("longer than the file"));
   EXPECT_THAT(with_piece("LENGTH", "19"), HasSubstr("shorter than the file"));
   EXPECT_THAT(with_piece("LENGTH", "18446744073709551615"), HasSubstr("are no part of a file"));
   EXPECT_THAT(with_piece("OFFSET", "9223372036854775800"), HasSubstr("are no part of a file"));
   EXPECT_NE(with_piece("DESTINATION", "/a/../../etc/passwd"), "accepted");
-  EXPECT_THAT(refusal(with_file("/cache/b", [](Hash& file) { file.at("PIECE").unset("0"); })), HasSubstr("is missing"));
+  EXPECT_THAT(refusal(with_file("/cache/b", [](Hash& file) { file.at("PIECE").unset("0"); })),
+              HasSubstr("is missing"));
 }
 
 TEST(TransferFile, RefusesLimitsAndKeysThatAreNone) {
@@ -125,7 +137,8 @@ TEST(TransferFile, RefusesLimitsAndKeysThatAreNone) {
     hash.at("TRANSFER").at("8.1234567890.3").set_value(key, value);
     return refusal(hash);
   };
-  for (const char* bad : {"-1", "nan", "inf", "1e999", "", "x"}) EXPECT_NE(with("BW", bad), "accepted") << bad;
+  for (const char* bad : {"-1", "nan", "inf", "1e999", "", "x"})
+    EXPECT_NE(with("BW", bad), "accepted") << bad;
   EXPECT_NE(with("PERCENT", "101"), "accepted");
   EXPECT_NE(with("MODE", "2541"), "accepted") << "set-user-id";
   EXPECT_NE(with("FLAG", "MAYBE"), "accepted");
