@@ -110,7 +110,7 @@ expect_no_leftovers
 start_case "a daemon is killed while it copies"
 start_daemons
 (
-  wait_until 30 grep -q 'copying dataset' "$SCR_PREFIX/daemon.node1"
+  wait_until 30 grep -qs 'copying dataset' "$SCR_PREFIX/daemon.node1"
   kill_daemon node1
 ) &
 killer=$!
