@@ -51,6 +51,14 @@ class Flush {
   void copy();
   // Collective: the same, at most `width` processes at a time.
   void copy_in_turns(Communicator& world);
+  // Instead of copy(): another process has copied `tasks()`; `copied` are the same with the checksums of all
+  // pieces. Fails, and changes nothing, if they are not the same or their checksums not right.
+  Status adopt_copies(const std::vector<CopyTask>& copied);
+  const std::vector<CopyTask>& tasks() const { return tasks_; }
+  const CopyOptions& copy_options() const { return options_.copy; }
+  // Before copy(), if others may have written a part: what is there and right is kept.
+  void keep_what_is_there() { options_.copy.resume = true; }
+  void set_bytes_done(std::uint64_t bytes) { progress_.bytes_done = bytes; }
   bool copied() const { return copied_; }  // from any thread
   void cancel() { progress_.cancel = true; }
 

@@ -1,9 +1,11 @@
 #include "core/runtime/flusher.hpp"
 
+#include <fmt/format.h>
 #include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 
 #include "core/base/log.hpp"
@@ -13,6 +15,11 @@ namespace scr {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// A launcher may start the daemon a little later than the program.
+constexpr std::chrono::seconds kDaemonGrace{5};
+constexpr Clock::duration kDaemonPoll = std::chrono::milliseconds(200);
+constexpr int kPollShare = 20;  // looking at a long transfer file takes at most 1/20 of the time
 
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -28,7 +35,8 @@ void use_all_cores() {
 
 }  // namespace
 
-Flusher::Flusher(Context& context, const Cache& cache) : context_(context), cache_(cache) {}
+Flusher::Flusher(Context& context, const Cache& cache)
+    : context_(context), cache_(cache), daemon_(context.fs(), context.control()) {}
 
 Flusher::~Flusher() {
   {
@@ -77,9 +85,11 @@ Status Flusher::flush(const DatasetDescriptor& dataset) {
 
 Status Flusher::begin(const DatasetDescriptor& dataset) {
   SCR_ASSIGN_OR_RETURN(auto flush, prepare(dataset, /*background=*/true));
+  const bool daemon = context_.config().flush_type() == config::FlushType::kDaemon;
+  std::string transfer = daemon ? give_to_daemon(*flush) : std::string();
   {
     const std::lock_guard lock(mutex_);
-    queue_.push_back({std::move(flush), Clock::now(), false});
+    queue_.push_back({std::move(flush), Clock::now(), std::move(transfer), false});
   }
   if (!thread_.joinable()) {
     sigset_t all;
@@ -105,11 +115,93 @@ void Flusher::run() {
     }
     next->taken = true;
     flush::Flush* flush = next->flush.get();  // stays: the main thread removes only what is copied
+    const std::string transfer = next->transfer;
     lock.unlock();
-    flush->copy();
+    if (transfer.empty() || !watch_daemon(*flush, transfer)) flush->copy();
     lock.lock();
     wake_.notify_all();
   }
+}
+
+// --- the daemon ------------------------------------------------------------------------------------------
+
+void Flusher::take_over_transfers() {
+  if (context_.node().rank() == 0) {
+    Status status = daemon_.take_over();
+    if (!status.ok()) log::warning("{}", status.message());
+  }
+  context_.world().barrier();
+}
+
+// Collective over the node: one daemon copies for all, so it gets the bandwidth of all.
+std::string Flusher::give_to_daemon(const flush::Flush& flush) {
+  std::array<double, 1> bandwidth = {flush.bytes_total() > 0 ? flush.copy_options().bytes_per_second : 0};
+  context_.node().all_reduce(bandwidth, ReduceOp::kSum);
+  if (flush.copied() || flush.tasks().empty()) return {};
+  flush::Transfer transfer;
+  transfer.dataset = flush.dataset().id;
+  transfer.created = flush.dataset().created;
+  transfer.rank = context_.rank();
+  transfer.bytes_per_second = bandwidth[0];
+  transfer.percent = flush.copy_options().percent;
+  transfer.mode = flush::mode_of_new_files(context_.fs());
+  for (const flush::CopyTask& task : flush.tasks()) transfer.tasks.push_back({task, 0});
+  std::string key = transfer.key();
+  Status status = daemon_.submit(std::move(transfer));
+  if (status.ok()) return key;
+  log::warning("{}; copying in the background of the program instead", status.message());
+  return {};
+}
+
+// False while the daemon may be copying it. A file that cannot be read stops the daemon, too.
+bool Flusher::take_back(const std::string& transfer, std::string_view why) {
+  if (daemon_.withdraw(transfer).code() == StatusCode::kUnavailable) return false;
+  if (!daemon_missing_ && context_.node().rank() == 0) {
+    log::warning("{}; copying in the background of the program instead", why);
+  }
+  return true;
+}
+
+bool Flusher::watch_daemon(flush::Flush& flush, const std::string& transfer) {
+  auto last_served = Clock::now();
+  Clock::duration pause = kDaemonPoll;
+  for (std::unique_lock lock(mutex_); !stop_; wake_.wait_for(lock, pause, [this] { return stop_; })) {
+    lock.unlock();
+    bool served = false;
+    const auto start = Clock::now();
+    auto seen = daemon_.look(transfer, served);
+    pause = std::max(kDaemonPoll, kPollShare * (Clock::now() - start));
+    if (seen.ok() && seen->done) {
+      std::vector<flush::CopyTask> copied;
+      for (flush::TransferTask& task : seen->tasks) copied.push_back(std::move(task.copy));
+      Status adopted = daemon_.withdraw(transfer);
+      if (adopted.ok()) adopted = flush.adopt_copies(copied);
+      if (adopted.ok()) return true;
+      seen = adopted;
+    }
+    if (seen.ok()) flush.set_bytes_done(seen->written());
+    if (served) {
+      daemon_missing_ = false;
+      last_served = Clock::now();
+    }
+    bool back = false;
+    if (!seen.ok()) {
+      back = take_back(transfer, seen.status().message());
+    } else if (!seen->error.empty()) {
+      back = take_back(transfer, "scr_transfer: " + seen->error);
+    } else if (!served && (daemon_missing_ || Clock::now() - last_served > kDaemonGrace)) {
+      back = take_back(transfer, fmt::format("no scr_transfer is at work for '{}' on this node (docs/transfer.md)",
+                                             context_.control().path()));
+      daemon_missing_ = back;
+    }
+    if (back) {
+      flush.keep_what_is_there();
+      flush.set_bytes_done(0);
+      return false;
+    }
+    lock.lock();
+  }
+  return true;
 }
 
 FlushOutcome Flusher::end_first() {

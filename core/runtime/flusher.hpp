@@ -2,7 +2,9 @@
 //
 // Collective, except the questions. The background thread copies only (POSIX calls, no MPI); what
 // needs the other ranks is done at the collective points of the program, by poll(). It blocks all
-// signals and does not keep to the core that its rank is bound to.
+// signals and does not keep to the core that its rank is bound to. With SCR_FLUSH_TYPE=DAEMON the
+// scr_transfer of the node copies, and the thread only watches it; where none is at work, the
+// thread copies after all.
 #pragma once
 
 #include <condition_variable>
@@ -15,6 +17,7 @@
 #include "core/runtime/cache.hpp"
 #include "core/runtime/context.hpp"
 #include "flush/flush.hpp"
+#include "flush/transfer_client.hpp"
 
 namespace scr {
 
@@ -27,10 +30,14 @@ struct FlushOutcome {
 class Flusher {
  public:
   Flusher(Context& context, const Cache& cache);
-  // Cancels copies under way: what they wrote is taken up by the next run.
+  // Cancels copies under way: what they wrote is taken up by the next run. A daemon goes on.
   ~Flusher();
   Flusher(const Flusher&) = delete;
   Flusher& operator=(const Flusher&) = delete;
+
+  // At the start of a run: the daemons of all nodes stop what they still do for an earlier run, so
+  // that this one can take it up. What they have copied stays.
+  void take_over_transfers();
 
   // Brings a dataset to the prefix directory before it returns.
   Status flush(const DatasetDescriptor& dataset);
@@ -50,11 +57,16 @@ class Flusher {
   struct Entry {
     std::unique_ptr<flush::Flush> flush;
     std::chrono::steady_clock::time_point started;
-    bool taken = false;  // by the thread
+    std::string transfer;  // key in the transfer file; empty: the thread copies
+    bool taken = false;    // by the thread
   };
 
   flush::FlushOptions options(bool background) const;
   Result<std::unique_ptr<flush::Flush>> prepare(const DatasetDescriptor& dataset, bool background);
+  std::string give_to_daemon(const flush::Flush& flush);
+  // False if the thread has to copy itself.
+  bool watch_daemon(flush::Flush& flush, const std::string& transfer);
+  bool take_back(const std::string& transfer, std::string_view why);
   FlushOutcome end_first();
   void run();
 
@@ -64,6 +76,8 @@ class Flusher {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   bool stop_ = false;
+  flush::TransferClient daemon_;
+  bool daemon_missing_ = false;  // known to the thread only: it was waited for once, in vain
   std::thread thread_;
 };
 

@@ -22,6 +22,7 @@ Result<std::unique_ptr<Runtime>> Runtime::start(FileSystem& fs, std::unique_ptr<
   runtime->flusher_ = std::make_unique<Flusher>(*runtime->context_, *runtime->cache_);
   SCR_RETURN_IF_ERROR(runtime->open_prefix());
   SCR_RETURN_IF_ERROR(runtime->open_job());
+  runtime->flusher_->take_over_transfers();
   SCR_RETURN_IF_ERROR(runtime->restore());
   SCR_RETURN_IF_ERROR(runtime->clean_prefix());
   if (runtime->restart_candidate() == nullptr) SCR_RETURN_IF_ERROR(runtime->fetch_newest());
