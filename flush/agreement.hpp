@@ -7,8 +7,8 @@
 
 namespace scr::flush {
 
-// Collective: ok if every rank is. Else a rank that failed keeps its own status; the others get the code and
-// message of the first that failed, after "<what> failed on rank <r>: ".
+// Collective: ok if every rank is. Else a rank that failed keeps its own status; the others get the
+// code and message of the first that failed, after "<what> failed on rank <r>: ".
 Status agree_all(Communicator& comm, const Status& mine, std::string_view what);
 
 }  // namespace scr::flush

@@ -22,14 +22,18 @@ double seconds_now() {
 class Copier {
  public:
   Copier(FileSystem& fs, const CopyOptions& options, CopyProgress& progress)
-      : fs_(fs), options_(options), progress_(progress), buffer_(options.buffer),
+      : fs_(fs),
+        options_(options),
+        progress_(progress),
+        buffer_(options.buffer),
         throttle_(options.bytes_per_second, options.percent, seconds_now()) {}
 
   Status copy(CopyTask& task) {
     SCR_ASSIGN_OR_RETURN(auto source, fs_.open(task.source, OpenOptions::read()));
     SCR_ASSIGN_OR_RETURN(FileInfo info, source->info());
     if (info.size != task.size) {
-      return corrupt(fmt::format("'{}' has {} bytes instead of {}", task.source, info.size, task.size));
+      return corrupt(
+          fmt::format("'{}' has {} bytes instead of {}", task.source, info.size, task.size));
     }
     std::uint64_t position = 0;
     std::uint32_t crc = 0;
@@ -40,8 +44,8 @@ class Copier {
       position += piece.length;
     }
     if (crc != task.crc) {
-      return corrupt(fmt::format("'{}' has the checksum {} instead of {}", task.source, crc32_to_text(crc),
-                                 crc32_to_text(task.crc)));
+      return corrupt(fmt::format("'{}' has the checksum {} instead of {}", task.source,
+                                 crc32_to_text(crc), crc32_to_text(task.crc)));
     }
     return source->close();
   }
@@ -63,8 +67,8 @@ class Copier {
     return {};
   }
 
-  // Files written one after the other are synced as soon as the next begins; containers, which several tasks
-  // share, stay open while they are written to.
+  // Files written one after the other are synced as soon as the next begins; containers, which
+  // several tasks share, stay open while they are written to.
   Result<File*> destination(const std::string& name) {
     if (auto found = open_.find(name); found != open_.end()) return found->second.get();
     SCR_RETURN_IF_ERROR(close_all());
@@ -88,7 +92,8 @@ class Copier {
     for (std::uint64_t done = 0; done < piece.length;) {
       if (progress_.cancel) return {StatusCode::kUnavailable, "the copy was cancelled"};
       const double start = seconds_now();
-      const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(piece.length - done, buffer_.size()));
+      const auto length =
+          static_cast<std::size_t>(std::min<std::uint64_t>(piece.length - done, buffer_.size()));
       const std::span<std::byte> data(buffer_.data(), length);
       SCR_RETURN_IF_ERROR(source.read_exactly(data, position + done));
       crc.update(data);
@@ -104,7 +109,8 @@ class Copier {
   Result<std::uint32_t> checksum_of(File& file, std::uint64_t offset, std::uint64_t length) {
     Crc32 crc;
     for (std::uint64_t done = 0; done < length;) {
-      const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(length - done, buffer_.size()));
+      const auto part =
+          static_cast<std::size_t>(std::min<std::uint64_t>(length - done, buffer_.size()));
       const std::span<std::byte> data(buffer_.data(), part);
       SCR_RETURN_IF_ERROR(file.read_exactly(data, offset + done));
       crc.update(data);

@@ -1,5 +1,5 @@
-// Copies files between cache and prefix directory: each byte is read once, and its checksum is computed on
-// the way. MPI-free; may run in a background thread.
+// Copies files between cache and prefix directory: each byte is read once, and its checksum is
+// computed on the way. MPI-free; may run in a background thread.
 #pragma once
 
 #include <atomic>
@@ -17,14 +17,14 @@ struct CopyPiece {
   std::string destination;
   std::uint64_t offset = 0;  // in the destination
   std::uint64_t length = 0;
-  std::uint32_t crc = 0;     // out
+  std::uint32_t crc = 0;  // out
 };
 
 struct CopyTask {
   std::string source;
   std::uint64_t size = 0;
-  std::uint32_t crc = 0;             // what the whole source must have
-  std::vector<CopyPiece> pieces;     // in the order of the source; lengths add up to size
+  std::uint32_t crc = 0;          // what the whole source must have
+  std::vector<CopyPiece> pieces;  // in the order of the source; lengths add up to size
 };
 
 // Shared between the copying thread and those who ask. Counters only go up.
@@ -35,14 +35,15 @@ struct CopyProgress {
 
 struct CopyOptions {
   std::size_t buffer = std::size_t{1} << 20;
-  bool resume = false;         // pieces that are there already, with the right checksum, are kept
-  double bytes_per_second = 0; // 0: no limit
-  double percent = 0;          // share of the time, 0: no limit
-  mode_t mode = 0666;          // of new files; the umask applies
+  bool resume = false;          // pieces that are there already, with the right checksum, are kept
+  double bytes_per_second = 0;  // 0: no limit
+  double percent = 0;           // share of the time, 0: no limit
+  mode_t mode = 0666;           // of new files; the umask applies
 };
 
-// Copies all tasks and syncs every destination and its directory. kCorrupt if a source is not what its checksum says: its bytes
-// have reached a temporary file then, but nobody will give that its final name.
+// Copies all tasks and syncs every destination and its directory. kCorrupt if a source is not what
+// its checksum says: its bytes have reached a temporary file then, but nobody will give that its
+// final name.
 Status copy_all(FileSystem& fs, std::vector<CopyTask>& tasks, const CopyOptions& options,
                 CopyProgress& progress);
 

@@ -11,11 +11,12 @@ namespace scr::flush {
 
 namespace {
 
-// Reads the bytes of a stored file in order, piece by piece, and hands each to `sink`. Verifies segments and
-// the whole; a file of the wrong length is damaged.
+// Reads the bytes of a stored file in order, piece by piece, and hands each to `sink`. Verifies
+// segments and the whole; a file of the wrong length is damaged.
 class StoredReader {
  public:
-  StoredReader(FileSystem& fs, const std::string& prefix, const std::string& directory_name, std::size_t buffer)
+  StoredReader(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
+               std::size_t buffer)
       : fs_(fs), prefix_(prefix), directory_(prefix + "/.scr/" + directory_name), buffer_(buffer) {}
 
   using Sink = std::function<Status(std::span<const std::byte>, std::uint64_t offset)>;
@@ -34,7 +35,8 @@ class StoredReader {
     }
     SCR_ASSIGN_OR_RETURN(std::uint32_t crc, read_range(*source, 0, file.size, 0, sink));
     if (crc != file.crc) {
-      return corrupt(fmt::format("'{}' has the checksum {} instead of {}", path, crc32_to_text(crc), crc32_to_text(file.crc)));
+      return corrupt(fmt::format("'{}' has the checksum {} instead of {}", path, crc32_to_text(crc),
+                                 crc32_to_text(file.crc)));
     }
     return {};
   }
@@ -45,15 +47,17 @@ class StoredReader {
     for (const Segment& segment : file.segments) {
       const std::string path = directory_ + "/" + segment.file;
       SCR_ASSIGN_OR_RETURN(auto source, fs_.open(path, OpenOptions::read()));
-      SCR_ASSIGN_OR_RETURN(std::uint32_t crc, read_range(*source, segment.offset, segment.length, position, sink));
+      SCR_ASSIGN_OR_RETURN(std::uint32_t crc,
+                           read_range(*source, segment.offset, segment.length, position, sink));
       if (crc != segment.crc) {
-        return corrupt(fmt::format("'{}' is damaged between byte {} and {} (part of '{}')", path, segment.offset,
-                                   segment.offset + segment.length, file.file));
+        return corrupt(fmt::format("'{}' is damaged between byte {} and {} (part of '{}')", path,
+                                   segment.offset, segment.offset + segment.length, file.file));
       }
       whole = crc32_combine(whole, crc, segment.length);
       position += segment.length;
     }
-    if (whole != file.crc) return corrupt(fmt::format("'{}' has a wrong checksum in its containers", file.file));
+    if (whole != file.crc)
+      return corrupt(fmt::format("'{}' has a wrong checksum in its containers", file.file));
     return {};
   }
 
@@ -61,7 +65,8 @@ class StoredReader {
                                    std::uint64_t position, const Sink& sink) {
     Crc32 crc;
     for (std::uint64_t done = 0; done < length;) {
-      const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(length - done, buffer_.size()));
+      const auto part =
+          static_cast<std::size_t>(std::min<std::uint64_t>(length - done, buffer_.size()));
       const std::span<std::byte> data(buffer_.data(), part);
       SCR_RETURN_IF_ERROR(source.read_exactly(data, offset + done));
       crc.update(data);
@@ -80,7 +85,8 @@ class StoredReader {
 }  // namespace
 
 Status fetch_files(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
-                   const RankFiles& files, const std::string& cache_directory, std::size_t buffer_size) {
+                   const RankFiles& files, const std::string& cache_directory,
+                   std::size_t buffer_size) {
   StoredReader reader(fs, prefix, directory_name, buffer_size);
   SCR_ASSIGN_OR_RETURN(auto directory, fs.open_directory(cache_directory));
   for (const StoredFile& file : files) {
@@ -88,20 +94,24 @@ Status fetch_files(FileSystem& fs, const std::string& prefix, const std::string&
     if (const std::size_t slash = file.file.rfind('/'); slash != std::string::npos) {
       SCR_RETURN_IF_ERROR(fs.make_directories(At(*directory, file.file.substr(0, slash)), 0700));
     }
-    SCR_ASSIGN_OR_RETURN(auto target, fs.open(At(*directory, file.file), OpenOptions::create_truncate()));
-    SCR_RETURN_IF_ERROR(reader.read(file, [&](std::span<const std::byte> data, std::uint64_t offset) {
-      return target->write_all(data, offset);
-    }));
+    SCR_ASSIGN_OR_RETURN(auto target,
+                         fs.open(At(*directory, file.file), OpenOptions::create_truncate()));
+    SCR_RETURN_IF_ERROR(
+        reader.read(file, [&](std::span<const std::byte> data, std::uint64_t offset) {
+          return target->write_all(data, offset);
+        }));
     SCR_RETURN_IF_ERROR(target->close());
   }
   return {};
 }
 
 Status verify_dataset(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
-                      const std::function<void(std::uint64_t)>& progress, std::vector<std::string>& problems) {
+                      const std::function<void(std::uint64_t)>& progress,
+                      std::vector<std::string>& problems) {
   const std::string directory = prefix + "/.scr/" + directory_name;
   SCR_ASSIGN_OR_RETURN(Summary summary, read_summary(fs, directory));
-  if (!summary.complete) problems.push_back("'" + directory + "/summary.scr' says that the dataset is not complete");
+  if (!summary.complete)
+    problems.push_back("'" + directory + "/summary.scr' says that the dataset is not complete");
   StoredReader reader(fs, prefix, directory_name, std::size_t{1} << 20);
   std::uint64_t bytes = 0;
   SCR_ASSIGN_OR_RETURN(int ranks, read_rank_count(fs, directory));
@@ -121,11 +131,13 @@ Status verify_dataset(FileSystem& fs, const std::string& prefix, const std::stri
     }
   }
   SCR_RETURN_IF_ERROR(verify_parity_containers(fs, directory, summary, problems));
-  if (seen != ranks) problems.push_back(fmt::format("'{}' lists {} of {} ranks", directory, seen, ranks));
+  if (seen != ranks)
+    problems.push_back(fmt::format("'{}' lists {} of {} ranks", directory, seen, ranks));
   return {};
 }
 
-Result<std::pair<std::uint64_t, std::uint32_t>> checksum_file(FileSystem& fs, const std::string& path) {
+Result<std::pair<std::uint64_t, std::uint32_t>> checksum_file(FileSystem& fs,
+                                                              const std::string& path) {
   SCR_ASSIGN_OR_RETURN(auto file, fs.open(path, OpenOptions::read()));
   std::vector<std::byte> buffer(std::size_t{1} << 20);
   Crc32 sum;
@@ -138,7 +150,8 @@ Result<std::pair<std::uint64_t, std::uint32_t>> checksum_file(FileSystem& fs, co
   }
 }
 
-Result<bool> has_checksum(FileSystem& fs, const std::string& path, std::uint64_t size, std::uint32_t crc) {
+Result<bool> has_checksum(FileSystem& fs, const std::string& path, std::uint64_t size,
+                          std::uint32_t crc) {
   SCR_ASSIGN_OR_RETURN(auto found, checksum_file(fs, path));
   return found.first == size && found.second == crc;
 }

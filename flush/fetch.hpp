@@ -13,19 +13,24 @@
 
 namespace scr::flush {
 
-// Reads the files of one rank to `cache_directory`, whose filemap lists them already. From containers only
-// the segments that are needed are read. kCorrupt names the file that is damaged.
+// Reads the files of one rank to `cache_directory`, whose filemap lists them already. From
+// containers only the segments that are needed are read. kCorrupt names the file that is damaged.
 Status fetch_files(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
-                   const RankFiles& files, const std::string& cache_directory, std::size_t buffer_size);
+                   const RankFiles& files, const std::string& cache_directory,
+                   std::size_t buffer_size);
 
-// Reads a dataset's files and compares every checksum, without writing anything. `progress`, if given, is
-// called with the bytes read so far. The first damage of each file is added to `problems`.
+// Reads a dataset's files and compares every checksum, without writing anything. `progress`, if
+// given, is called with the bytes read so far. The first damage of each file is added to
+// `problems`.
 Status verify_dataset(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
-                      const std::function<void(std::uint64_t)>& progress, std::vector<std::string>& problems);
+                      const std::function<void(std::uint64_t)>& progress,
+                      std::vector<std::string>& problems);
 
 // Reads a whole file: its size and checksum.
-Result<std::pair<std::uint64_t, std::uint32_t>> checksum_file(FileSystem& fs, const std::string& path);
+Result<std::pair<std::uint64_t, std::uint32_t>> checksum_file(FileSystem& fs,
+                                                              const std::string& path);
 // Reads a whole file and compares its checksum.
-Result<bool> has_checksum(FileSystem& fs, const std::string& path, std::uint64_t size, std::uint32_t crc);
+Result<bool> has_checksum(FileSystem& fs, const std::string& path, std::uint64_t size,
+                          std::uint32_t crc);
 
 }  // namespace scr::flush

@@ -49,10 +49,12 @@ std::string temporary_name(const std::string& file, const DatasetDescriptor& dat
   return fmt::format("{}.{}{}", file.substr(0, start), name, suffix);
 }
 
-// --- prepare ------------------------------------------------------------------------------------------
+// --- prepare
+// ------------------------------------------------------------------------------------------
 
-Result<std::unique_ptr<Flush>> Flush::prepare(Communicator& world, Communicator& node, FileSystem& fs,
-                                              const std::string& prefix, const DatasetDescriptor& dataset,
+Result<std::unique_ptr<Flush>> Flush::prepare(Communicator& world, Communicator& node,
+                                              FileSystem& fs, const std::string& prefix,
+                                              const DatasetDescriptor& dataset,
                                               const std::string& cache_directory,
                                               const std::vector<FileMeta>& files,
                                               const FlushOptions& options) {
@@ -87,7 +89,8 @@ Result<std::unique_ptr<Flush>> Flush::prepare(Communicator& world, Communicator&
   return flush;
 }
 
-Result<std::unique_ptr<Flush>> Flush::adopt(Communicator& world, FileSystem& fs, const std::string& prefix,
+Result<std::unique_ptr<Flush>> Flush::adopt(Communicator& world, FileSystem& fs,
+                                            const std::string& prefix,
                                             const DatasetDescriptor& dataset, RankFiles files) {
   std::unique_ptr<Flush> flush(new Flush(fs, prefix, dataset, {}));
   flush->files_ = std::move(files);
@@ -107,23 +110,28 @@ Result<std::unique_ptr<Flush>> Flush::adopt(Communicator& world, FileSystem& fs,
 }
 
 // The same answer on all ranks: options are, and the sizes are summed.
-Status Flush::check_options(Communicator& world, const std::vector<FileMeta>& files, const FlushOptions& options) {
+Status Flush::check_options(Communicator& world, const std::vector<FileMeta>& files,
+                            const FlushOptions& options) {
   if (!options.containers) return {};
-  if (options.container_size == 0) return invalid_argument("containers cannot have a size of 0 bytes");
+  if (options.container_size == 0)
+    return invalid_argument("containers cannot have a size of 0 bytes");
   if (options.container_parity > kMaxContainerParity) {
-    return invalid_argument(fmt::format("{} parity containers are more than {}", options.container_parity, kMaxContainerParity));
+    return invalid_argument(fmt::format("{} parity containers are more than {}",
+                                        options.container_parity, kMaxContainerParity));
   }
   std::uint64_t bytes = 0;
   for (const FileMeta& meta : files) bytes += meta.size;
   bytes = world.all_reduce(bytes, ReduceOp::kSum);
   const std::uint64_t count = containers_needed(bytes, options.container_size);
   if (count <= kMaxContainers) return {};
-  return invalid_argument(fmt::format("{} bytes in containers of {} bytes would need {} of them, more than {}; make "
-                                      "SCR_CONTAINER_SIZE larger",
-                                      bytes, options.container_size, count, kMaxContainers));
+  return invalid_argument(
+      fmt::format("{} bytes in containers of {} bytes would need {} of them, more than {}; make "
+                  "SCR_CONTAINER_SIZE larger",
+                  bytes, options.container_size, count, kMaxContainers));
 }
 
-// Rank 0 takes a directory for all: that of the same dataset's flush before, if it was cut, or a new one.
+// Rank 0 takes a directory for all: that of the same dataset's flush before, if it was cut, or a
+// new one.
 Status Flush::take_directory(Communicator& world) {
   Status status;
   bool resumed = false;
@@ -157,7 +165,8 @@ Status Flush::take_directory_alone(bool& resumed) {
 void Flush::share_bandwidth(Communicator& world) {
   if (options_.copy.bytes_per_second <= 0) return;
   const std::uint64_t all = world.all_reduce(bytes_total_, ReduceOp::kSum);
-  if (bytes_total_ > 0) options_.copy.bytes_per_second *= static_cast<double>(bytes_total_) / static_cast<double>(all);
+  if (bytes_total_ > 0)
+    options_.copy.bytes_per_second *= static_cast<double>(bytes_total_) / static_cast<double>(all);
 }
 
 void Flush::plan_files(const std::string& cache_directory) {
@@ -175,7 +184,8 @@ void Flush::plan_files(const std::string& cache_directory) {
 Status Flush::make_parents(Communicator& world) {
   std::set<std::string> parents;
   for (const StoredFile& file : files_) {
-    if (std::string parent = parent_of(file.file); !parent.empty()) parents.insert(std::move(parent));
+    if (std::string parent = parent_of(file.file); !parent.empty())
+      parents.insert(std::move(parent));
   }
   Hash send;
   for (const std::string& parent : parents) {
@@ -196,7 +206,8 @@ Status Flush::make_parents(Communicator& world) {
   return agree_all(world, status, "making directories in the prefix directory");
 }
 
-Status Flush::plan_containers(Communicator& world, Communicator& node, const std::string& cache_directory) {
+Status Flush::plan_containers(Communicator& world, Communicator& node,
+                              const std::string& cache_directory) {
   std::uint64_t mine = 0;
   for (const StoredFile& file : files_) mine += file.size;
   std::uint64_t offset = offset_in_stream(world, node, mine);
@@ -227,7 +238,8 @@ Status Flush::plan_containers(Communicator& world, Communicator& node, const std
       task.size = files[i].size;
       task.crc = files[i].crc;
       for (const Segment& segment : files[i].segments) {
-        task.pieces.push_back({directory() + "/" + temporary_name(segment.file, dataset_), segment.offset, segment.length, 0});
+        task.pieces.push_back({directory() + "/" + temporary_name(segment.file, dataset_),
+                               segment.offset, segment.length, 0});
       }
       tasks_.push_back(std::move(task));
       task_owner_.push_back(std::stoi(element.key));
@@ -237,7 +249,8 @@ Status Flush::plan_containers(Communicator& world, Communicator& node, const std
   return {};
 }
 
-// --- copy -----------------------------------------------------------------------------------------------
+// --- copy
+// -----------------------------------------------------------------------------------------------
 
 void Flush::copy() {
   try {
@@ -253,13 +266,16 @@ Status Flush::adopt_copies(const std::vector<CopyTask>& copied) {
     return a.destination == b.destination && a.offset == b.offset && a.length == b.length;
   };
   const auto same_task = [&](const CopyTask& a, const CopyTask& b) {
-    return a.source == b.source && a.size == b.size && a.crc == b.crc && std::ranges::equal(a.pieces, b.pieces, same_place);
+    return a.source == b.source && a.size == b.size && a.crc == b.crc &&
+           std::ranges::equal(a.pieces, b.pieces, same_place);
   };
-  if (!std::ranges::equal(tasks_, copied, same_task)) return corrupt("other files were copied than those of the flush");
+  if (!std::ranges::equal(tasks_, copied, same_task))
+    return corrupt("other files were copied than those of the flush");
   for (const CopyTask& task : copied) {
     std::uint32_t crc = 0;
     for (const CopyPiece& piece : task.pieces) crc = crc32_combine(crc, piece.crc, piece.length);
-    if (crc != task.crc) return corrupt(fmt::format("the copy of '{}' has a wrong checksum", task.source));
+    if (crc != task.crc)
+      return corrupt(fmt::format("the copy of '{}' has a wrong checksum", task.source));
   }
   tasks_ = copied;
   progress_.bytes_done = bytes_total_;
@@ -275,14 +291,16 @@ void Flush::copy_in_turns(Communicator& world) {
   if (world.rank() + width < world.size()) world.send({}, world.rank() + width, kTurnTag);
 }
 
-// --- finish ---------------------------------------------------------------------------------------------
+// --- finish
+// ---------------------------------------------------------------------------------------------
 
 // The checksums of segments, from the process that copied them to the ranks that own the files.
 Status Flush::collect_segment_checksums(Communicator& node) {
   Hash send;
   for (std::size_t t = 0; t < tasks_.size(); ++t) {
     Hash& file = send.at(std::to_string(task_owner_[t])).at(std::to_string(task_file_[t]));
-    for (const CopyPiece& piece : tasks_[t].pieces) file.at(std::to_string(file.size())).set_value("CRC", piece.crc);
+    for (const CopyPiece& piece : tasks_[t].pieces)
+      file.at(std::to_string(file.size())).set_value("CRC", piece.crc);
   }
   Hash receive;
   SCR_RETURN_IF_ERROR(exchange_hashes(node, send, receive));
@@ -308,7 +326,8 @@ Status Flush::write_parity(Communicator& world) {
   for (std::uint64_t i = 0; i < parity_container_count(summary_); ++i) {
     parity.push_back(directory() + "/" + temporary_name(parity_container_name(i), dataset_));
   }
-  SCR_ASSIGN_OR_RETURN(summary_.parity_crcs, write_parity_containers(world, fs_, summary_, data, parity));
+  SCR_ASSIGN_OR_RETURN(summary_.parity_crcs,
+                       write_parity_containers(world, fs_, summary_, data, parity));
   return {};
 }
 
@@ -323,10 +342,12 @@ Status Flush::rename_own(Communicator& world) {
     for (const StoredFile& file : files_) SCR_RETURN_IF_ERROR(rename(prefix_, file.file));
   } else {
     const auto ranks = static_cast<std::uint64_t>(world.size());
-    for (auto i = static_cast<std::uint64_t>(world.rank()); i < summary_.container_count; i += ranks) {
+    for (auto i = static_cast<std::uint64_t>(world.rank()); i < summary_.container_count;
+         i += ranks) {
       SCR_RETURN_IF_ERROR(rename(directory(), container_name(i)));
     }
-    for (auto i = static_cast<std::uint64_t>(world.rank()); i < parity_container_count(summary_); i += ranks) {
+    for (auto i = static_cast<std::uint64_t>(world.rank()); i < parity_container_count(summary_);
+         i += ranks) {
       SCR_RETURN_IF_ERROR(rename(directory(), parity_container_name(i)));
     }
   }

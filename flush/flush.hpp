@@ -1,13 +1,14 @@
 // Flush: brings a dataset from the cache to the prefix directory.
 //
-// Three steps, of which only the middle one moves data and needs no other process, so that it can run in a
-// background thread:
+// Three steps, of which only the middle one moves data and needs no other process, so that it can
+// run in a background thread:
 //   prepare  (collective)  takes a dataset directory below .scr and records there what will come
 //   copy     (local)       writes all data under temporary names, durably
-//   finish   (collective)  writes the summary (from here on the flush will be completed, by this run or a
+//   finish   (collective)  writes the summary (from here on the flush will be completed, by this
+//   run or a
 //                          later one), gives the files their names, adds the dataset to the index
-// A run killed before the summary leaves temporary files only, which the same dataset's next flush takes up
-// again or clean_up() removes; killed later, roll_forward() ends what was begun.
+// A run killed before the summary leaves temporary files only, which the same dataset's next flush
+// takes up again or clean_up() removes; killed later, roll_forward() ends what was begun.
 #pragma once
 
 #include <memory>
@@ -28,31 +29,36 @@ struct FlushOptions {
   bool containers = false;
   std::uint64_t container_size = 100ull << 30;
   std::uint64_t container_parity = 0;
-  int width = 256;             // processes that copy at the same time (synchronous flush)
+  int width = 256;  // processes that copy at the same time (synchronous flush)
   CopyOptions copy;
 };
 
 class Flush {
  public:
-  // `files` are this rank's application files with size and checksum, below `cache_directory`. `node` are the
-  // processes that share the cache storage; with containers its first rank copies for all of them.
-  static Result<std::unique_ptr<Flush>> prepare(Communicator& world, Communicator& node, FileSystem& fs,
-                                                const std::string& prefix, const DatasetDescriptor& dataset,
+  // `files` are this rank's application files with size and checksum, below `cache_directory`.
+  // `node` are the processes that share the cache storage; with containers its first rank copies
+  // for all of them.
+  static Result<std::unique_ptr<Flush>> prepare(Communicator& world, Communicator& node,
+                                                FileSystem& fs, const std::string& prefix,
+                                                const DatasetDescriptor& dataset,
                                                 const std::string& cache_directory,
                                                 const std::vector<FileMeta>& files,
                                                 const FlushOptions& options);
 
-  // The same for files that the program has written to the prefix directory itself, under their temporary
-  // names (SCR_CACHE_BYPASS): they are durable and `files` has their checksums, so there is nothing to copy.
-  static Result<std::unique_ptr<Flush>> adopt(Communicator& world, FileSystem& fs, const std::string& prefix,
+  // The same for files that the program has written to the prefix directory itself, under their
+  // temporary names (SCR_CACHE_BYPASS): they are durable and `files` has their checksums, so there
+  // is nothing to copy.
+  static Result<std::unique_ptr<Flush>> adopt(Communicator& world, FileSystem& fs,
+                                              const std::string& prefix,
                                               const DatasetDescriptor& dataset, RankFiles files);
 
   // Not collective. Never throws; the outcome is for finish().
   void copy();
   // Collective: the same, at most `width` processes at a time.
   void copy_in_turns(Communicator& world);
-  // Instead of copy(): another process has copied `tasks()`; `copied` are the same with the checksums of all
-  // pieces. Fails, and changes nothing, if they are not the same or their checksums not right.
+  // Instead of copy(): another process has copied `tasks()`; `copied` are the same with the
+  // checksums of all pieces. Fails, and changes nothing, if they are not the same or their
+  // checksums not right.
   Status adopt_copies(const std::vector<CopyTask>& copied);
   const std::vector<CopyTask>& tasks() const { return tasks_; }
   const CopyOptions& copy_options() const { return options_.copy; }
@@ -72,16 +78,19 @@ class Flush {
   std::uint64_t bytes_total() const { return bytes_total_; }
 
  private:
-  Flush(FileSystem& fs, std::string prefix, const DatasetDescriptor& dataset, const FlushOptions& options)
+  Flush(FileSystem& fs, std::string prefix, const DatasetDescriptor& dataset,
+        const FlushOptions& options)
       : fs_(fs), prefix_(std::move(prefix)), dataset_(dataset), options_(options) {}
 
-  static Status check_options(Communicator& world, const std::vector<FileMeta>& files, const FlushOptions& options);
+  static Status check_options(Communicator& world, const std::vector<FileMeta>& files,
+                              const FlushOptions& options);
   Status take_directory(Communicator& world);
   Status take_directory_alone(bool& resumed);
   void share_bandwidth(Communicator& world);
   Status make_parents(Communicator& world);
   void plan_files(const std::string& cache_directory);
-  Status plan_containers(Communicator& world, Communicator& node, const std::string& cache_directory);
+  Status plan_containers(Communicator& world, Communicator& node,
+                         const std::string& cache_directory);
   Status collect_segment_checksums(Communicator& node);
   Status write_parity(Communicator& world);
   Status rename_own(Communicator& world);
@@ -92,9 +101,9 @@ class Flush {
   DatasetDescriptor dataset_;
   FlushOptions options_;
   std::string directory_name_;
-  RankFiles files_;                    // of this rank
-  std::vector<CopyTask> tasks_;        // of this process
-  std::vector<int> task_owner_;        // node rank and file of each task, with containers
+  RankFiles files_;              // of this rank
+  std::vector<CopyTask> tasks_;  // of this process
+  std::vector<int> task_owner_;  // node rank and file of each task, with containers
   std::vector<std::size_t> task_file_;
   Summary summary_;
   CopyProgress progress_;
@@ -104,20 +113,22 @@ class Flush {
   bool done_ = false;  // an earlier try came as far as the summary, and has been completed
 };
 
-// The name under which a file waits for its flush to be complete: in the same directory, so that owner, group
-// and access list are those of the final file.
+// The name under which a file waits for its flush to be complete: in the same directory, so that
+// owner, group and access list are those of the final file.
 std::string temporary_name(const std::string& file, const DatasetDescriptor& dataset);
 
-// Ends flushes that were cut after their summary was written: renames what still has its temporary name,
-// adds the dataset to the index. Not collective: one process. `rolled` gets the names of the datasets.
+// Ends flushes that were cut after their summary was written: renames what still has its temporary
+// name, adds the dataset to the index. Not collective: one process. `rolled` gets the names of the
+// datasets.
 Status roll_forward(FileSystem& fs, const std::string& prefix, std::vector<std::string>* rolled);
 
-// Removes what flushes left that were cut before their summary, but for those of the datasets `keep` (by
-// creation time), which will be taken up again. Not collective.
+// Removes what flushes left that were cut before their summary, but for those of the datasets
+// `keep` (by creation time), which will be taken up again. Not collective.
 Status clean_up(FileSystem& fs, const std::string& prefix, std::span<const std::int64_t> keep);
 
-// Deletes a dataset's files from the prefix directory, then its directory and index entry. Only files that
-// still are the dataset's own are deleted: a later dataset may have written the same name.
+// Deletes a dataset's files from the prefix directory, then its directory and index entry. Only
+// files that still are the dataset's own are deleted: a later dataset may have written the same
+// name.
 Status delete_dataset(FileSystem& fs, const std::string& prefix, const std::string& directory_name);
 
 }  // namespace scr::flush

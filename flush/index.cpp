@@ -18,8 +18,8 @@ namespace scr::flush {
 namespace {
 
 constexpr int kVersion = 2;
-constexpr int kMaxCopies = 10000;   // of one dataset id
-constexpr int kMaxRetries = 100;    // of an update that others overtook
+constexpr int kMaxCopies = 10000;  // of one dataset id
+constexpr int kMaxRetries = 100;   // of an update that others overtook
 
 std::string index_name(const std::string& prefix) { return prefix + "/.scr/index.scr"; }
 std::string link_name(const std::string& prefix) { return prefix + "/scr.current"; }
@@ -39,7 +39,8 @@ std::vector<std::string> get_times(const Hash& hash, std::string_view key) {
 
 Result<std::string> directory_name(const std::string& directory) {
   if (directory.find('/') != std::string::npos) {
-    return corrupt("dataset directory '" + text::escape(directory) + "' is not directly below .scr");
+    return corrupt("dataset directory '" + text::escape(directory) +
+                   "' is not directly below .scr");
   }
   return safe_relative_path(directory);
 }
@@ -47,7 +48,8 @@ Result<std::string> directory_name(const std::string& directory) {
 // Newest first: by id, then by time; of two copies of one dataset the one that was made later.
 bool newer(const IndexEntry& a, const IndexEntry& b) {
   auto key = [](const IndexEntry& entry) {
-    return std::tuple(entry.dataset.id, entry.dataset.created, entry.directory.size(), std::string_view(entry.directory));
+    return std::tuple(entry.dataset.id, entry.dataset.created, entry.directory.size(),
+                      std::string_view(entry.directory));
   };
   return key(a) > key(b);
 }
@@ -56,7 +58,8 @@ Result<IndexEntry> entry_from_hash(const std::string& directory, const Hash& has
   IndexEntry entry;
   SCR_ASSIGN_OR_RETURN(entry.directory, directory_name(directory));
   const Hash* dataset = hash.get("DSETDESC");
-  if (dataset == nullptr) return corrupt("entry '" + text::escape(directory) + "' has no dataset descriptor");
+  if (dataset == nullptr)
+    return corrupt("entry '" + text::escape(directory) + "' has no dataset descriptor");
   SCR_ASSIGN_OR_RETURN(entry.dataset, DatasetDescriptor::from_hash(*dataset));
   entry.complete = hash.value("COMPLETE") == "1";
   entry.flushed = std::string(hash.value("FLUSHED").value_or(""));
@@ -86,7 +89,8 @@ IndexEntry* Index::find_name(const std::string& name) {
 
 void Index::put(IndexEntry entry) {
   remove(entry.directory);
-  entries_.insert(std::upper_bound(entries_.begin(), entries_.end(), entry, newer), std::move(entry));
+  entries_.insert(std::upper_bound(entries_.begin(), entries_.end(), entry, newer),
+                  std::move(entry));
 }
 
 void Index::remove(const std::string& directory) {
@@ -128,7 +132,8 @@ Hash Index::to_hash() const {
 Result<Index> Index::from_hash(const Hash& hash) {
   Index index;
   SCR_ASSIGN_OR_RETURN(std::int64_t version, hash.require_int("VERSION"));
-  if (version != kVersion) return corrupt(fmt::format("index of version {}, this program knows {}", version, kVersion));
+  if (version != kVersion)
+    return corrupt(fmt::format("index of version {}, this program knows {}", version, kVersion));
   SCR_ASSIGN_OR_RETURN(index.generation_, hash.require_uint("GENERATION"));
   if (hash.contains("CURRENT")) {
     SCR_ASSIGN_OR_RETURN(std::string current, hash.require_value("CURRENT"));
@@ -139,7 +144,8 @@ Result<Index> Index::from_hash(const Hash& hash) {
   if (datasets == nullptr) return index;
   for (const auto& dataset : datasets->elements()) {
     const Hash* directories = dataset.hash.get("DIR");
-    if (directories == nullptr) return corrupt("dataset " + text::escape(dataset.key) + " has no directory");
+    if (directories == nullptr)
+      return corrupt("dataset " + text::escape(dataset.key) + " has no directory");
     for (const auto& directory : directories->elements()) {
       auto entry = entry_from_hash(directory.key, directory.hash);
       if (!entry.ok()) return entry.status();
@@ -202,7 +208,8 @@ Status write_link(FileSystem& fs, const std::string& prefix, const Index& index)
   SCR_RETURN_IF_ERROR(fs.remove_if_exists(temporary));
   Status status = fs.make_symlink(link_target(index.current()), temporary);
   // Some file systems have no symbolic links: without one, the index alone says what is current.
-  if (!target.ok() && (status.errno_value() == EPERM || status.errno_value() == EOPNOTSUPP)) return {};
+  if (!target.ok() && (status.errno_value() == EPERM || status.errno_value() == EOPNOTSUPP))
+    return {};
   if (status.ok()) status = fs.rename(temporary, name);
   if (!status.ok()) (void)fs.remove_if_exists(temporary);
   return status;
@@ -231,7 +238,8 @@ Result<Index> read_index(FileSystem& fs, const std::string& prefix) {
 Status update_index(FileSystem& fs, const std::string& prefix,
                     const std::function<Status(Index&)>& change) {
   for (int attempt = 0; attempt < kMaxRetries; ++attempt) {
-    SCR_ASSIGN_OR_RETURN(auto locked, LockedHashFile::open(fs, index_name(prefix), LockMode::kExclusive));
+    SCR_ASSIGN_OR_RETURN(auto locked,
+                         LockedHashFile::open(fs, index_name(prefix), LockMode::kExclusive));
     SCR_ASSIGN_OR_RETURN(Index index, parse_index(fs, prefix, locked.hash()));
     const std::uint64_t before = index.generation();
     SCR_RETURN_IF_ERROR(change(index));
@@ -239,23 +247,27 @@ Status update_index(FileSystem& fs, const std::string& prefix,
     SCR_ASSIGN_OR_RETURN(std::uint64_t now, read_generation(fs, prefix));
     if (now != before) continue;
     index.next_generation();
-    // The link first: cut in between, it names what was about to be current, or what is not in the index
-    // yet and so does not count. The other way round an old link would pass for one moved by hand.
+    // The link first: cut in between, it names what was about to be current, or what is not in the
+    // index yet and so does not count. The other way round an old link would pass for one moved by
+    // hand.
     SCR_RETURN_IF_ERROR(write_link(fs, prefix, index));
     locked.hash() = index.to_hash();
     return locked.write(Durability::kDurable);
   }
-  return {StatusCode::kUnavailable, "cannot update '" + index_name(prefix) + "': others keep changing it"};
+  return {StatusCode::kUnavailable,
+          "cannot update '" + index_name(prefix) + "': others keep changing it"};
 }
 
 Result<std::string> make_dataset_directory(FileSystem& fs, const std::string& prefix, int id) {
   for (int copy = 0; copy < kMaxCopies; ++copy) {
-    const std::string name = copy == 0 ? fmt::format("scr.dataset.{}", id) : fmt::format("scr.dataset.{}.{}", id, copy);
+    const std::string name =
+        copy == 0 ? fmt::format("scr.dataset.{}", id) : fmt::format("scr.dataset.{}.{}", id, copy);
     Status status = fs.make_directory(prefix + "/.scr/" + name);
     if (status.ok()) return name;
     if (status.errno_value() != EEXIST) return status;
   }
-  return internal_error(fmt::format("dataset {} has {} copies in '{}' already", id, kMaxCopies, prefix));
+  return internal_error(
+      fmt::format("dataset {} has {} copies in '{}' already", id, kMaxCopies, prefix));
 }
 
 }  // namespace scr::flush

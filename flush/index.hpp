@@ -1,7 +1,7 @@
-// The index of a prefix directory: `.scr/index.scr` lists every dataset that was brought there, whether it is
-// complete, when it was flushed and fetched, which fetches failed, and which one is current. Beside it the
-// link `scr.current` in the prefix directory names the current one; moved by hand, it wins.
-// Format: docs/formats/index.md.
+// The index of a prefix directory: `.scr/index.scr` lists every dataset that was brought there,
+// whether it is complete, when it was flushed and fetched, which fetches failed, and which one is
+// current. Beside it the link `scr.current` in the prefix directory names the current one; moved by
+// hand, it wins. Format: docs/formats/index.md.
 #pragma once
 
 #include <functional>
@@ -43,8 +43,8 @@ class Index {
   void next_generation() { ++generation_; }
 
   int last_id() const;
-  // Checkpoints to try at a restart, in order: from the current one backwards; without a current one from
-  // the newest. Complete ones whose fetch has not failed.
+  // Checkpoints to try at a restart, in order: from the current one backwards; without a current
+  // one from the newest. Complete ones whose fetch has not failed.
   std::vector<const IndexEntry*> restart_candidates() const;
 
   Hash to_hash() const;
@@ -60,14 +60,15 @@ class Index {
 // The present time as the index writes it (UTC).
 std::string timestamp_now();
 
-// Reads the index of a prefix directory; one that is missing is empty. If the link scr.current was moved to
-// another dataset of the index, that one is current.
+// Reads the index of a prefix directory; one that is missing is empty. If the link scr.current was
+// moved to another dataset of the index, that one is current.
 Result<Index> read_index(FileSystem& fs, const std::string& prefix);
 
-// Read, change, write under the lock `.scr/index.scr.lock`, durably; updates the link scr.current. A
-// generation number guards against file systems whose locks do nothing: if someone else wrote in between,
-// the change is made anew on what they wrote.
-Status update_index(FileSystem& fs, const std::string& prefix, const std::function<Status(Index&)>& change);
+// Read, change, write under the lock `.scr/index.scr.lock`, durably; updates the link scr.current.
+// A generation number guards against file systems whose locks do nothing: if someone else wrote in
+// between, the change is made anew on what they wrote.
+Status update_index(FileSystem& fs, const std::string& prefix,
+                    const std::function<Status(Index&)>& change);
 
 // Takes a new directory `.scr/scr.dataset.<id>[.<n>]` by an exclusive mkdir; returns its name.
 Result<std::string> make_dataset_directory(FileSystem& fs, const std::string& prefix, int id);

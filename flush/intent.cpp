@@ -17,7 +17,9 @@ namespace {
 
 constexpr std::string_view kIntentName = "flush.scr";
 
-std::string intent_path(const std::string& directory) { return directory + "/" + std::string(kIntentName); }
+std::string intent_path(const std::string& directory) {
+  return directory + "/" + std::string(kIntentName);
+}
 
 Result<DatasetDescriptor> read_intent(FileSystem& fs, const std::string& directory) {
   SCR_ASSIGN_OR_RETURN(Hash hash, read_hash_file(fs, intent_path(directory)));
@@ -44,8 +46,8 @@ bool is_own_file(const std::string& name) {
          name.find(".tmp.") != std::string::npos || name.ends_with(".scrfilemap");
 }
 
-// Calls `action(base, file)` for every file of a dataset that the flush itself wrote: plain files, or
-// containers.
+// Calls `action(base, file)` for every file of a dataset that the flush itself wrote: plain files,
+// or containers.
 Status for_each_file(FileSystem& fs, const std::string& prefix, const std::string& directory,
                      const Summary* summary,
                      const std::function<Status(const std::string&, const StoredFile&)>& action) {
@@ -82,7 +84,8 @@ bool is_hash_file_temporary(const std::string& name) {
 Status remove_hash_file_temporaries(FileSystem& fs, const std::string& directory) {
   SCR_ASSIGN_OR_RETURN(auto entries, fs.list(directory));
   for (const DirectoryEntry& entry : entries) {
-    if (is_hash_file_temporary(entry.name)) SCR_RETURN_IF_ERROR(fs.remove_if_exists(directory + "/" + entry.name));
+    if (is_hash_file_temporary(entry.name))
+      SCR_RETURN_IF_ERROR(fs.remove_if_exists(directory + "/" + entry.name));
   }
   return {};
 }
@@ -112,20 +115,23 @@ Result<bool> is_committed(FileSystem& fs, const std::string& directory) {
 // Removes the temporary files of a flush that was begun, then its directory.
 Status remove_begun(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
                     const DatasetDescriptor& owner) {
-  Status status = for_each_file(fs, prefix, prefix + "/.scr/" + directory_name, nullptr,
-                                [&](const std::string& base, const StoredFile& file) {
-    return fs.remove_if_exists(base + "/" + temporary_name(file.file, owner));
-  });
+  Status status =
+      for_each_file(fs, prefix, prefix + "/.scr/" + directory_name, nullptr,
+                    [&](const std::string& base, const StoredFile& file) {
+                      return fs.remove_if_exists(base + "/" + temporary_name(file.file, owner));
+                    });
   // Without a plan no data was written; with a damaged one nobody knows its names.
   if (status.code() == StatusCode::kCorrupt) {
-    log::warning("temporary files of dataset {} ('{}') may remain: {}", owner.id, owner.name, status.message());
+    log::warning("temporary files of dataset {} ('{}') may remain: {}", owner.id, owner.name,
+                 status.message());
   } else if (!status.ok() && status.code() != StatusCode::kNotFound) {
     return status;
   }
   return remove_dataset_directory(fs, prefix, directory_name);
 }
 
-// A directory whose flush was cut before it said whose it is, or after it had been removed but for that.
+// A directory whose flush was cut before it said whose it is, or after it had been removed but for
+// that.
 Status remove_nobodys(FileSystem& fs, const std::string& directory) {
   SCR_ASSIGN_OR_RETURN(auto entries, fs.list(directory));
   const bool empty = std::all_of(entries.begin(), entries.end(), [](const DirectoryEntry& entry) {
@@ -140,32 +146,37 @@ Status remove_nobodys(FileSystem& fs, const std::string& directory) {
 Result<bool> rename_waiting(FileSystem& fs, const std::string& prefix, const std::string& directory,
                             const Summary& summary) {
   bool whole = true;
-  Status status = for_each_file(fs, prefix, directory, &summary,
-                                [&](const std::string& base, const StoredFile& file) -> Status {
-    const std::string path = base + "/" + file.file;
-    const std::string temporary = base + "/" + temporary_name(file.file, summary.dataset);
-    SCR_ASSIGN_OR_RETURN(bool waiting, fs.exists(temporary));
-    if (waiting) {
-      SCR_RETURN_IF_ERROR(fs.rename(temporary, path));
-      return fs.sync_directory(At(std::filesystem::path(path).parent_path()));
-    }
-    auto info = fs.info(path);  // renamed before the run was killed
-    if (!info.ok() && info.status().code() != StatusCode::kNotFound) return info.status();
-    if (!info.ok() || info->size != file.size) {
-      log::warning("'{}' of dataset {} ('{}') is missing", path, summary.dataset.id, summary.dataset.name);
-      whole = false;
-    }
-    return {};
-  });
+  Status status = for_each_file(
+      fs, prefix, directory, &summary,
+      [&](const std::string& base, const StoredFile& file) -> Status {
+        const std::string path = base + "/" + file.file;
+        const std::string temporary = base + "/" + temporary_name(file.file, summary.dataset);
+        SCR_ASSIGN_OR_RETURN(bool waiting, fs.exists(temporary));
+        if (waiting) {
+          SCR_RETURN_IF_ERROR(fs.rename(temporary, path));
+          return fs.sync_directory(At(std::filesystem::path(path).parent_path()));
+        }
+        auto info = fs.info(path);  // renamed before the run was killed
+        if (!info.ok() && info.status().code() != StatusCode::kNotFound) return info.status();
+        if (!info.ok() || info->size != file.size) {
+          log::warning("'{}' of dataset {} ('{}') is missing", path, summary.dataset.id,
+                       summary.dataset.name);
+          whole = false;
+        }
+        return {};
+      });
   if (status.code() == StatusCode::kCorrupt || status.code() == StatusCode::kNotFound) {
-    log::warning("the flush of '{}' cannot be finished: {}", summary.dataset.name, status.message());
+    log::warning("the flush of '{}' cannot be finished: {}", summary.dataset.name,
+                 status.message());
     return false;
   }
-  if (!status.ok()) return status.with_context("finishing the flush of '" + summary.dataset.name + "'");
+  if (!status.ok())
+    return status.with_context("finishing the flush of '" + summary.dataset.name + "'");
   return whole;
 }
 
-Status roll_forward_one(FileSystem& fs, const std::string& prefix, const std::string& directory_name, Summary summary) {
+Status roll_forward_one(FileSystem& fs, const std::string& prefix,
+                        const std::string& directory_name, Summary summary) {
   const std::string directory = prefix + "/.scr/" + directory_name;
   SCR_ASSIGN_OR_RETURN(bool whole, rename_waiting(fs, prefix, directory, summary));
   summary.complete = summary.complete && whole;
@@ -186,7 +197,8 @@ Result<std::vector<std::string>> directories_of(FileSystem& fs, const std::strin
   for (const std::string& name : names) {
     if (!is_directory_of(name, dataset.id)) continue;
     auto owner = read_intent(fs, prefix + "/.scr/" + name);
-    if (owner.ok() && owner->id == dataset.id && owner->created == dataset.created) found.push_back(name);
+    if (owner.ok() && owner->id == dataset.id && owner->created == dataset.created)
+      found.push_back(name);
   }
   return found;
 }
@@ -201,7 +213,8 @@ Status write_intent(FileSystem& fs, const std::string& directory, const DatasetD
   return write_hash_file(fs, intent_path(directory), hash, Durability::kDurable);
 }
 
-Result<std::string> find_intent(FileSystem& fs, const std::string& prefix, const DatasetDescriptor& dataset) {
+Result<std::string> find_intent(FileSystem& fs, const std::string& prefix,
+                                const DatasetDescriptor& dataset) {
   SCR_ASSIGN_OR_RETURN(auto names, directories_of(fs, prefix, dataset));
   for (const std::string& name : names) {
     SCR_ASSIGN_OR_RETURN(bool committed, is_committed(fs, prefix + "/.scr/" + name));
@@ -223,7 +236,8 @@ Result<bool> take_up(FileSystem& fs, const std::string& prefix, const std::strin
   return true;
 }
 
-Result<bool> roll_forward_dataset(FileSystem& fs, const std::string& prefix, const DatasetDescriptor& dataset) {
+Result<bool> roll_forward_dataset(FileSystem& fs, const std::string& prefix,
+                                  const DatasetDescriptor& dataset) {
   SCR_ASSIGN_OR_RETURN(auto names, directories_of(fs, prefix, dataset));
   for (const std::string& name : names) {
     auto summary = read_summary(fs, prefix + "/.scr/" + name);
@@ -247,13 +261,15 @@ Status add_to_index(FileSystem& fs, const std::string& prefix, const std::string
     index.put(std::move(entry));
     const IndexEntry* current = index.find_directory(index.current());
     const bool older = current != nullptr && current->id() > summary.dataset.id;
-    if (summary.complete && summary.dataset.is_checkpoint() && !older) index.set_current(directory_name);
+    if (summary.complete && summary.dataset.is_checkpoint() && !older)
+      index.set_current(directory_name);
     return {};
   }));
   return fs.remove_if_exists(intent_path(prefix + "/.scr/" + directory_name));
 }
 
-Status remove_dataset_directory(FileSystem& fs, const std::string& prefix, const std::string& directory_name) {
+Status remove_dataset_directory(FileSystem& fs, const std::string& prefix,
+                                const std::string& directory_name) {
   const std::string path = prefix + "/.scr/" + directory_name;
   auto directory = fs.open_directory(path);
   if (!directory.ok()) {
@@ -262,7 +278,8 @@ Status remove_dataset_directory(FileSystem& fs, const std::string& prefix, const
   SCR_ASSIGN_OR_RETURN(auto entries, fs.list(path));
   // The intent goes last: as long as it is there, this can be done again.
   for (const DirectoryEntry& entry : entries) {
-    if (is_own_file(entry.name) && entry.name != kIntentName) SCR_RETURN_IF_ERROR(fs.remove_if_exists(At(**directory, entry.name)));
+    if (is_own_file(entry.name) && entry.name != kIntentName)
+      SCR_RETURN_IF_ERROR(fs.remove_if_exists(At(**directory, entry.name)));
   }
   SCR_RETURN_IF_ERROR(fs.remove_if_exists(At(**directory, std::string(kIntentName))));
   return fs.remove_directory(path);
@@ -295,19 +312,22 @@ Status clean_up(FileSystem& fs, const std::string& prefix, std::span<const std::
     const std::string directory = prefix + "/.scr/" + name;
     if (index.find_directory(name) != nullptr) continue;
     auto owner = read_intent(fs, directory);
-    if (owner.status().code() == StatusCode::kNotFound) SCR_RETURN_IF_ERROR(remove_nobodys(fs, directory));
+    if (owner.status().code() == StatusCode::kNotFound)
+      SCR_RETURN_IF_ERROR(remove_nobodys(fs, directory));
     if (!owner.ok() || std::find(keep.begin(), keep.end(), owner->created) != keep.end()) continue;
     SCR_ASSIGN_OR_RETURN(bool committed, is_committed(fs, directory));
     if (committed) continue;
     log::info("removing what is left of the flush of dataset {} ('{}')", owner->id, owner->name);
     Status status = remove_begun(fs, prefix, name, *owner);
     if (status.is_transient()) return status;
-    if (!status.ok()) log::warning("{}", status.message());  // somebody keeps files there: no reason to stop
+    if (!status.ok())
+      log::warning("{}", status.message());  // somebody keeps files there: no reason to stop
   }
   return {};
 }
 
-Status delete_dataset(FileSystem& fs, const std::string& prefix, const std::string& directory_name) {
+Status delete_dataset(FileSystem& fs, const std::string& prefix,
+                      const std::string& directory_name) {
   const std::string directory = prefix + "/.scr/" + directory_name;
   // First out of the index: from here on nobody takes it for complete.
   SCR_RETURN_IF_ERROR(update_index(fs, prefix, [&](Index& index) -> Status {
@@ -318,12 +338,15 @@ Status delete_dataset(FileSystem& fs, const std::string& prefix, const std::stri
     }
     return {};
   }));
-  Status status = for_each_file(fs, prefix, directory, nullptr, [&](const std::string& base, const StoredFile& file) -> Status {
-    auto info = fs.info(base + "/" + file.file);
-    if (!info.ok() || info->size != file.size) return {};
-    SCR_ASSIGN_OR_RETURN(bool same, has_checksum(fs, base + "/" + file.file, file.size, file.crc));
-    return same ? fs.remove_if_exists(base + "/" + file.file) : Status();
-  });
+  Status status =
+      for_each_file(fs, prefix, directory, nullptr,
+                    [&](const std::string& base, const StoredFile& file) -> Status {
+                      auto info = fs.info(base + "/" + file.file);
+                      if (!info.ok() || info->size != file.size) return {};
+                      SCR_ASSIGN_OR_RETURN(
+                          bool same, has_checksum(fs, base + "/" + file.file, file.size, file.crc));
+                      return same ? fs.remove_if_exists(base + "/" + file.file) : Status();
+                    });
   if (!status.ok() && status.code() != StatusCode::kNotFound) log::warning("{}", status.message());
   return remove_dataset_directory(fs, prefix, directory_name);
 }

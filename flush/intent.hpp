@@ -18,23 +18,27 @@ namespace scr::flush {
 // Records whose flush a new dataset directory is for, and how the data will be laid out there.
 Status write_intent(FileSystem& fs, const std::string& directory, const DatasetDescriptor& dataset,
                     const std::string& layout);
-// The directory of a flush of this very dataset that was begun and not committed; empty if there is none.
-Result<std::string> find_intent(FileSystem& fs, const std::string& prefix, const DatasetDescriptor& dataset);
+// The directory of a flush of this very dataset that was begun and not committed; empty if there is
+// none.
+Result<std::string> find_intent(FileSystem& fs, const std::string& prefix,
+                                const DatasetDescriptor& dataset);
 
-// Makes such a directory ready to go on with: true. If its data is laid out in another way it cannot be used;
-// then it is removed with all it has written: false.
+// Makes such a directory ready to go on with: true. If its data is laid out in another way it
+// cannot be used; then it is removed with all it has written: false.
 Result<bool> take_up(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
                      const std::string& layout);
 // Ends a flush of this very dataset that was committed and not indexed. False if there is none.
-Result<bool> roll_forward_dataset(FileSystem& fs, const std::string& prefix, const DatasetDescriptor& dataset);
+Result<bool> roll_forward_dataset(FileSystem& fs, const std::string& prefix,
+                                  const DatasetDescriptor& dataset);
 
-// Adds a committed dataset to the index, makes it current if it is complete and not older than the current
-// one, and ends its flush.
+// Adds a committed dataset to the index, makes it current if it is complete and not older than the
+// current one, and ends its flush.
 Status add_to_index(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
                     const Summary& summary);
 
-// Removes our own files of a dataset directory (summary, rank2file, containers, temporary ones), then the
-// directory; what else is in it stays, and is named in the error.
-Status remove_dataset_directory(FileSystem& fs, const std::string& prefix, const std::string& directory_name);
+// Removes our own files of a dataset directory (summary, rank2file, containers, temporary ones),
+// then the directory; what else is in it stays, and is named in the error.
+Status remove_dataset_directory(FileSystem& fs, const std::string& prefix,
+                                const std::string& directory_name);
 
 }  // namespace scr::flush

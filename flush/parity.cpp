@@ -49,7 +49,8 @@ std::vector<Buffer> make_buffers(std::size_t count, std::uint64_t length) {
   const std::size_t window = static_cast<std::size_t>(std::min<std::uint64_t>(kWindow, length));
   std::vector<Buffer> buffers;
   for (std::size_t i = 0; i < count; ++i) {
-    buffers.emplace_back(static_cast<std::byte*>(std::aligned_alloc(kPage, (window + kPage - 1) / kPage * kPage)));
+    buffers.emplace_back(
+        static_cast<std::byte*>(std::aligned_alloc(kPage, (window + kPage - 1) / kPage * kPage)));
   }
   return buffers;
 }
@@ -61,18 +62,21 @@ Status read_window(File& file, std::uint64_t offset, std::span<std::byte> window
   return {};
 }
 
-// Computes outputs from inputs, window by window. Positions of a code word: parities first, then data.
+// Computes outputs from inputs, window by window. Positions of a code word: parities first, then
+// data.
 class WindowCoder {
  public:
   WindowCoder(const Summary& summary, const Group& group, const std::vector<int>& given,
               const std::vector<int>& wanted)
-      : combination_(redundancy::make_combination(
-            group.size + static_cast<int>(summary.container_parity), static_cast<int>(summary.container_parity),
-            summary.container_parity == 1, given, wanted)),
+      : combination_(
+            redundancy::make_combination(group.size + static_cast<int>(summary.container_parity),
+                                         static_cast<int>(summary.container_parity),
+                                         summary.container_parity == 1, given, wanted)),
         inputs_(make_buffers(given.size(), parity_length(summary, group))),
         outputs_(make_buffers(wanted.size(), parity_length(summary, group))) {}
 
-  Status compute(std::vector<std::unique_ptr<File>>& files, std::uint64_t offset, std::size_t length) {
+  Status compute(std::vector<std::unique_ptr<File>>& files, std::uint64_t offset,
+                 std::size_t length) {
     std::vector<const std::byte*> in;
     for (std::size_t i = 0; i < files.size(); ++i) {
       SCR_RETURN_IF_ERROR(read_window(*files[i], offset, {inputs_[i].get(), length}));
@@ -103,7 +107,8 @@ std::vector<int> positions(int first, int count) {
   return list;
 }
 
-Result<std::vector<std::unique_ptr<File>>> open_all(FileSystem& fs, const std::vector<std::string>& names,
+Result<std::vector<std::unique_ptr<File>>> open_all(FileSystem& fs,
+                                                    const std::vector<std::string>& names,
                                                     const OpenOptions& options) {
   std::vector<std::unique_ptr<File>> files;
   for (const std::string& name : names) {
@@ -122,7 +127,8 @@ Status encode_group(Communicator& world, FileSystem& fs, const Summary& summary,
                     WindowChecksums& checksums) {
   const auto k = static_cast<int>(summary.container_parity);
   const std::uint64_t length = parity_length(summary, group);
-  if (static_cast<std::uint64_t>(world.rank()) * kWindow >= length) return {};  // no window for this rank
+  if (static_cast<std::uint64_t>(world.rank()) * kWindow >= length)
+    return {};  // no window for this rank
   const auto begin = data.begin() + static_cast<std::ptrdiff_t>(group.first);
   SCR_ASSIGN_OR_RETURN(auto inputs, open_all(fs, {begin, begin + group.size}, OpenOptions::read()));
   OpenOptions create = OpenOptions::read_write();
@@ -131,7 +137,8 @@ Status encode_group(Communicator& world, FileSystem& fs, const Summary& summary,
   SCR_ASSIGN_OR_RETURN(auto outputs, open_all(fs, {first, first + k}, create));
   WindowCoder coder(summary, group, positions(k, group.size), positions(0, k));
   const auto ranks = static_cast<std::uint64_t>(world.size());
-  for (auto window = static_cast<std::uint64_t>(world.rank()); window * kWindow < length; window += ranks) {
+  for (auto window = static_cast<std::uint64_t>(world.rank()); window * kWindow < length;
+       window += ranks) {
     const std::uint64_t offset = window * kWindow;
     const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(kWindow, length - offset));
     SCR_RETURN_IF_ERROR(coder.compute(inputs, offset, part));
@@ -159,7 +166,8 @@ std::uint64_t parity_container_length(const Summary& summary, std::uint64_t inde
 }
 
 std::uint64_t parity_container_count(const Summary& summary) {
-  const std::uint64_t groups = summary.container_count / kGroupSize + (summary.container_count % kGroupSize != 0 ? 1 : 0);
+  const std::uint64_t groups =
+      summary.container_count / kGroupSize + (summary.container_count % kGroupSize != 0 ? 1 : 0);
   return groups * summary.container_parity;
 }
 
@@ -174,7 +182,8 @@ Result<std::vector<std::uint32_t>> write_parity_containers(Communicator& world, 
     if (status.ok()) status = encode_group(world, fs, summary, group, data, parity, checksums);
   }
   if (!world.all_true(status.ok())) {
-    return status.ok() ? Status(StatusCode::kUnavailable, "writing parity failed on another rank") : status;
+    return status.ok() ? Status(StatusCode::kUnavailable, "writing parity failed on another rank")
+                       : status;
   }
   // Rank 0 puts the checksums of the windows together, in order.
   Hash send;
@@ -193,9 +202,11 @@ Result<std::vector<std::uint32_t>> write_parity_containers(Communicator& world, 
       std::uint32_t crc = 0;
       for (std::uint64_t offset = 0; offset < length; offset += kWindow) {
         const Hash* windows = all.get(std::to_string(group.first_parity + i));
-        if (windows == nullptr) return internal_error("a parity container was written without a checksum");
+        if (windows == nullptr)
+          return internal_error("a parity container was written without a checksum");
         SCR_ASSIGN_OR_RETURN(auto value, windows->require_uint(std::to_string(offset / kWindow)));
-        crc = crc32_combine(crc, static_cast<std::uint32_t>(value), std::min<std::uint64_t>(kWindow, length - offset));
+        crc = crc32_combine(crc, static_cast<std::uint32_t>(value),
+                            std::min<std::uint64_t>(kWindow, length - offset));
       }
       result.push_back(crc);
     }
@@ -203,7 +214,8 @@ Result<std::vector<std::uint32_t>> write_parity_containers(Communicator& world, 
   return result;
 }
 
-// --- repair -------------------------------------------------------------------------------------------
+// --- repair
+// -------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -228,7 +240,8 @@ Result<std::uint32_t> checksum_range(File& file, std::uint64_t offset, std::uint
                                      std::vector<std::byte>& buffer) {
   Crc32 crc;
   for (std::uint64_t done = 0; done < length;) {
-    const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(length - done, buffer.size()));
+    const auto part =
+        static_cast<std::size_t>(std::min<std::uint64_t>(length - done, buffer.size()));
     const std::span<std::byte> data(buffer.data(), part);
     SCR_RETURN_IF_ERROR(file.read_exactly(data, offset + done));
     crc.update(data);
@@ -237,13 +250,16 @@ Result<std::uint32_t> checksum_range(File& file, std::uint64_t offset, std::uint
   return crc.value();
 }
 
-Status verify_segments(FileSystem& fs, const std::string& path, const std::vector<Segment>& segments) {
+Status verify_segments(FileSystem& fs, const std::string& path,
+                       const std::vector<Segment>& segments) {
   SCR_ASSIGN_OR_RETURN(auto file, fs.open(path, OpenOptions::read()));
   std::uint64_t longest = 1;
   for (const Segment& segment : segments) longest = std::max(longest, segment.length);
-  std::vector<std::byte> buffer(static_cast<std::size_t>(std::min<std::uint64_t>(kWindow, longest)));
+  std::vector<std::byte> buffer(
+      static_cast<std::size_t>(std::min<std::uint64_t>(kWindow, longest)));
   for (const Segment& segment : segments) {
-    SCR_ASSIGN_OR_RETURN(std::uint32_t crc, checksum_range(*file, segment.offset, segment.length, buffer));
+    SCR_ASSIGN_OR_RETURN(std::uint32_t crc,
+                         checksum_range(*file, segment.offset, segment.length, buffer));
     if (crc != segment.crc) {
       return corrupt(fmt::format("'{}' is damaged between byte {} and {}", path, segment.offset,
                                  segment.offset + segment.length));
@@ -252,22 +268,27 @@ Status verify_segments(FileSystem& fs, const std::string& path, const std::vecto
   return {};
 }
 
-Status verify_parity(FileSystem& fs, const std::string& path, std::uint64_t length, std::uint32_t expected) {
+Status verify_parity(FileSystem& fs, const std::string& path, std::uint64_t length,
+                     std::uint32_t expected) {
   SCR_ASSIGN_OR_RETURN(auto file, fs.open(path, OpenOptions::read()));
-  std::vector<std::byte> buffer(static_cast<std::size_t>(std::clamp<std::uint64_t>(length, 1, kWindow)));
+  std::vector<std::byte> buffer(
+      static_cast<std::size_t>(std::clamp<std::uint64_t>(length, 1, kWindow)));
   SCR_ASSIGN_OR_RETURN(std::uint32_t crc, checksum_range(*file, 0, length, buffer));
   return crc == expected ? Status() : corrupt("'" + path + "' is damaged");
 }
 
 std::string repair_name(const std::string& container) { return "." + container + ".repair.tmp"; }
 
-// Writes the lost containers of a group from the given ones; each is verified before it gets its name.
-Status rebuild_group(FileSystem& fs, const std::string& directory, const Summary& summary, const Group& group,
-                     const std::vector<int>& given, const std::vector<int>& lost, const SegmentMap& segments) {
+// Writes the lost containers of a group from the given ones; each is verified before it gets its
+// name.
+Status rebuild_group(FileSystem& fs, const std::string& directory, const Summary& summary,
+                     const Group& group, const std::vector<int>& given,
+                     const std::vector<int>& lost, const SegmentMap& segments) {
   const auto k = static_cast<int>(summary.container_parity);
   auto name_of = [&](int position) {
-    return position < k ? parity_container_name(group.first_parity + static_cast<std::uint64_t>(position))
-                        : container_name(group.first + static_cast<std::uint64_t>(position - k));
+    return position < k
+               ? parity_container_name(group.first_parity + static_cast<std::uint64_t>(position))
+               : container_name(group.first + static_cast<std::uint64_t>(position - k));
   };
   std::vector<std::string> in;
   std::vector<std::string> out;
@@ -295,8 +316,9 @@ Status rebuild_group(FileSystem& fs, const std::string& directory, const Summary
   return fs.sync_directory(directory);
 }
 
-Status repair_group(FileSystem& fs, const std::string& directory, const Summary& summary, const Group& group,
-                    const SegmentMap& segments, std::vector<std::string>& repaired) {
+Status repair_group(FileSystem& fs, const std::string& directory, const Summary& summary,
+                    const Group& group, const SegmentMap& segments,
+                    std::vector<std::string>& repaired) {
   const auto k = static_cast<int>(summary.container_parity);
   std::vector<int> given;
   std::vector<int> lost;
@@ -304,7 +326,8 @@ Status repair_group(FileSystem& fs, const std::string& directory, const Summary&
   for (int i = 0; i < group.size; ++i) {
     const std::string name = container_name(group.first + static_cast<std::uint64_t>(i));
     auto list = segments.find(name);
-    if (list == segments.end()) return corrupt("no file has data in '" + directory + "/" + name + "'");
+    if (list == segments.end())
+      return corrupt("no file has data in '" + directory + "/" + name + "'");
     Status status = verify_segments(fs, directory + "/" + name, list->second);
     (status.ok() ? given : lost).push_back(k + i);
     if (first.ok()) first = status;
@@ -319,30 +342,34 @@ Status repair_group(FileSystem& fs, const std::string& directory, const Summary&
     if (status.ok()) given.push_back(i);
   }
   if (static_cast<int>(given.size()) < group.size) {
-    return {k == 0 ? StatusCode::kCorrupt : StatusCode::kUnrecoverable,
-            fmt::format("{} of {} containers are lost or damaged, more than parity bears ({}); the first: {}",
-                        lost.size(), group.size, k, first.message())};
+    return {
+        k == 0 ? StatusCode::kCorrupt : StatusCode::kUnrecoverable,
+        fmt::format(
+            "{} of {} containers are lost or damaged, more than parity bears ({}); the first: {}",
+            lost.size(), group.size, k, first.message())};
   }
-  if (Status status = rebuild_group(fs, directory, summary, group, given, lost, segments); !status.ok()) {
+  if (Status status = rebuild_group(fs, directory, summary, group, given, lost, segments);
+      !status.ok()) {
     for (int position : lost) {
       const auto index = group.first + static_cast<std::uint64_t>(position - k);
       (void)fs.remove_if_exists(directory + "/" + repair_name(container_name(index)));
     }
     return status;
   }
-  for (int position : lost) repaired.push_back(container_name(group.first + static_cast<std::uint64_t>(position - k)));
+  for (int position : lost)
+    repaired.push_back(container_name(group.first + static_cast<std::uint64_t>(position - k)));
   return {};
 }
 
 }  // namespace
 
-Status verify_parity_containers(FileSystem& fs, const std::string& directory, const Summary& summary,
-                                std::vector<std::string>& problems) {
+Status verify_parity_containers(FileSystem& fs, const std::string& directory,
+                                const Summary& summary, std::vector<std::string>& problems) {
   for (const Group& group : groups_of(summary)) {
     for (std::uint64_t i = 0; i < summary.container_parity; ++i) {
       const std::uint64_t index = group.first_parity + i;
-      Status status = verify_parity(fs, directory + "/" + parity_container_name(index), parity_length(summary, group),
-                                    summary.parity_crcs[index]);
+      Status status = verify_parity(fs, directory + "/" + parity_container_name(index),
+                                    parity_length(summary, group), summary.parity_crcs[index]);
       if (!status.ok()) problems.emplace_back(status.message());
     }
   }

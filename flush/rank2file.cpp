@@ -103,7 +103,8 @@ Result<int> read_rank_count(FileSystem& fs, const std::string& directory) {
   auto block = hash.require_int("BLOCK");
   if (!block.ok()) return block.status().with_context(top_name(directory));
   if (*ranks < 1 || *ranks > std::numeric_limits<int>::max() || *block != kRanksPerBlock) {
-    return corrupt(fmt::format("'{}' has an impossible number of ranks or size of blocks", top_name(directory)));
+    return corrupt(fmt::format("'{}' has an impossible number of ranks or size of blocks",
+                               top_name(directory)));
   }
   return static_cast<int>(*ranks);
 }
@@ -124,7 +125,8 @@ Result<std::map<int, RankFiles>> rank2file_block_from_hash(const Hash& hash, int
   if (list == nullptr) return corrupt("no ranks are listed");
   for (const auto& element : list->elements()) {
     const auto rank = text::parse_uint(element.key);
-    if (!rank || *rank / kRanksPerBlock != static_cast<std::uint64_t>(block) || std::to_string(*rank) != element.key) {
+    if (!rank || *rank / kRanksPerBlock != static_cast<std::uint64_t>(block) ||
+        std::to_string(*rank) != element.key) {
       return corrupt(fmt::format("'{}' is no rank of this block", text::escape(element.key)));
     }
     auto files = rank_files_from_hash(element.hash);
@@ -169,7 +171,8 @@ Result<RankFiles> read_rank2file(Communicator& comm, FileSystem& fs, const std::
   SCR_RETURN_IF_ERROR(agree_all(comm, status, "reading rank2file"));
   ranks = comm.all_reduce(ranks, ReduceOp::kMax);
   if (ranks != comm.size()) {
-    return failed_precondition(fmt::format("the dataset was written by {} ranks, this run has {}", ranks, comm.size()));
+    return failed_precondition(
+        fmt::format("the dataset was written by {} ranks, this run has {}", ranks, comm.size()));
   }
   auto block = block_communicator(comm);
   Hash send;

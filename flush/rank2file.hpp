@@ -1,7 +1,7 @@
-// rank2file: which rank wrote which files of a dataset in the prefix directory, with size, checksum and, in
-// containers, segments. Kept in blocks of ranks, one file a block, so that no process ever holds all of it:
-// `rank2file.scr` says how many ranks and blocks there are, `rank2file.<block>.scr` has the ranks of one.
-// Format: docs/formats/summary.md.
+// rank2file: which rank wrote which files of a dataset in the prefix directory, with size, checksum
+// and, in containers, segments. Kept in blocks of ranks, one file a block, so that no process ever
+// holds all of it: `rank2file.scr` says how many ranks and blocks there are,
+// `rank2file.<block>.scr` has the ranks of one. Format: docs/formats/summary.md.
 #pragma once
 
 #include <map>
@@ -18,13 +18,13 @@
 namespace scr::flush {
 
 struct StoredFile {
-  std::string file;          // relative to the prefix directory
+  std::string file;  // relative to the prefix directory
   std::uint64_t size = 0;
   std::uint32_t crc = 0;
-  bool fetch = true;         // false (NOFETCH): redundancy data, which is not brought back to the cache
+  bool fetch = true;  // false (NOFETCH): redundancy data, which is not brought back to the cache
   std::vector<Segment> segments;  // empty: a plain file
   bool contained() const { return !segments.empty() || in_container; }
-  bool in_container = false; // an empty file of a dataset in containers has no segments
+  bool in_container = false;  // an empty file of a dataset in containers has no segments
   bool operator==(const StoredFile&) const = default;
 };
 
@@ -35,19 +35,23 @@ Result<RankFiles> rank_files_from_hash(const Hash& hash);
 
 inline constexpr int kRanksPerBlock = 1024;
 
-// Collective: the first rank of each block gathers its block and writes it durably; rank 0 writes the top.
+// Collective: the first rank of each block gathers its block and writes it durably; rank 0 writes
+// the top.
 Status write_rank2file(Communicator& comm, FileSystem& fs, const std::string& directory,
                        const RankFiles& mine);
-// Collective: the files of this rank. Fails on all ranks if any block is damaged, or if the number of ranks
-// differs (kFailedPrecondition).
+// Collective: the files of this rank. Fails on all ranks if any block is damaged, or if the number
+// of ranks differs (kFailedPrecondition).
 Result<RankFiles> read_rank2file(Communicator& comm, FileSystem& fs, const std::string& directory);
 
 // Without other processes: for commands.
 Result<int> read_rank_count(FileSystem& fs, const std::string& directory);
-Result<std::map<int, RankFiles>> read_rank2file_block(FileSystem& fs, const std::string& directory, int block);
+Result<std::map<int, RankFiles>> read_rank2file_block(FileSystem& fs, const std::string& directory,
+                                                      int block);
 Result<std::map<int, RankFiles>> rank2file_block_from_hash(const Hash& hash, int block);
 // Blocks of that many ranks.
-inline int rank2file_block_count(int ranks) { return ranks / kRanksPerBlock + (ranks % kRanksPerBlock != 0 ? 1 : 0); }
+inline int rank2file_block_count(int ranks) {
+  return ranks / kRanksPerBlock + (ranks % kRanksPerBlock != 0 ? 1 : 0);
+}
 Status write_rank2file_block(FileSystem& fs, const std::string& directory, int block,
                              const std::map<int, RankFiles>& ranks);
 Status write_rank2file_top(FileSystem& fs, const std::string& directory, int ranks);

@@ -33,7 +33,8 @@ Hash Summary::to_hash() const {
 Result<Summary> Summary::from_hash(const Hash& hash) {
   Summary summary;
   SCR_ASSIGN_OR_RETURN(std::int64_t version, hash.require_int("VERSION"));
-  if (version != kVersion) return corrupt(fmt::format("summary of version {}, this program knows {}", version, kVersion));
+  if (version != kVersion)
+    return corrupt(fmt::format("summary of version {}, this program knows {}", version, kVersion));
   SCR_ASSIGN_OR_RETURN(std::int64_t complete, hash.require_int("COMPLETE"));
   summary.complete = complete == 1;
   const Hash* dataset = hash.get("DSET");
@@ -46,10 +47,12 @@ Result<Summary> Summary::from_hash(const Hash& hash) {
     SCR_ASSIGN_OR_RETURN(summary.container_parity, list->require_uint("PARITY"));
     SCR_ASSIGN_OR_RETURN(summary.stream_size, list->require_uint("STREAM"));
     const std::uint64_t size = summary.container_size;
-    if (size == 0 || summary.container_count != summary.stream_size / size + (summary.stream_size % size != 0 ? 1 : 0)) {
+    if (size == 0 || summary.container_count !=
+                         summary.stream_size / size + (summary.stream_size % size != 0 ? 1 : 0)) {
       return corrupt("summary whose containers do not fit its size");
     }
-    if (summary.container_count > kMaxContainers || summary.container_parity > kMaxContainerParity) {
+    if (summary.container_count > kMaxContainers ||
+        summary.container_parity > kMaxContainerParity) {
       return corrupt("summary with an impossible number of containers");
     }
     const Hash* crcs = list->get("CRC");
@@ -74,7 +77,8 @@ Result<Summary> read_summary(FileSystem& fs, const std::string& directory) {
 }
 
 Status write_summary(FileSystem& fs, const std::string& directory, const Summary& summary) {
-  return write_hash_file(fs, directory + "/" + std::string(kSummaryName), summary.to_hash(), Durability::kDurable);
+  return write_hash_file(fs, directory + "/" + std::string(kSummaryName), summary.to_hash(),
+                         Durability::kDurable);
 }
 
 }  // namespace scr::flush

@@ -1,6 +1,6 @@
-// The summary of a dataset in the prefix directory: `.scr/scr.dataset.<id>[.<n>]/summary.scr`. Written when
-// all data is in place under temporary names; from then on the flush can be finished by anyone
-// (docs/formats/summary.md).
+// The summary of a dataset in the prefix directory: `.scr/scr.dataset.<id>[.<n>]/summary.scr`.
+// Written when all data is in place under temporary names; from then on the flush can be finished
+// by anyone (docs/formats/summary.md).
 #pragma once
 
 #include <string>
@@ -19,12 +19,12 @@ inline constexpr std::uint64_t kMaxContainerParity = 128;
 
 struct Summary {
   DatasetDescriptor dataset;
-  bool complete = false;               // every file of every rank is there
+  bool complete = false;  // every file of every rank is there
   bool containers = false;
-  std::uint64_t container_size = 0;    // bytes of each container but the last
+  std::uint64_t container_size = 0;  // bytes of each container but the last
   std::uint64_t container_count = 0;
-  std::uint64_t container_parity = 0;  // parity containers for each group
-  std::uint64_t stream_size = 0;       // bytes in all containers
+  std::uint64_t container_parity = 0;      // parity containers for each group
+  std::uint64_t stream_size = 0;           // bytes in all containers
   std::vector<std::uint32_t> parity_crcs;  // of each parity container
 
   Hash to_hash() const;

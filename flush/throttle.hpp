@@ -1,5 +1,6 @@
 // Throttle: keeps background copies below a bandwidth and a share of the time (SCR_FLUSH_ASYNC_BW,
-// SCR_FLUSH_ASYNC_PERCENT). Arithmetic only: the caller tells what it did and when, and sleeps as told.
+// SCR_FLUSH_ASYNC_PERCENT). Arithmetic only: the caller tells what it did and when, and sleeps as
+// told.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +14,8 @@ class Throttle {
   Throttle(double bytes_per_second, double percent, double now)
       : bytes_per_second_(bytes_per_second), percent_(percent), start_(now) {}
 
-  // After working `seconds` on `bytes`: how long to pause, so that both limits hold from the start on.
+  // After working `seconds` on `bytes`: how long to pause, so that both limits hold from the start
+  // on.
   double pause_after(std::uint64_t bytes, double seconds, double now) {
     bytes_ += static_cast<double>(bytes);
     busy_ += seconds;

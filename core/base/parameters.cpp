@@ -168,8 +168,9 @@ void add_flush(Table& table) {
   table.push_back(
       {"SCR_PREFIX_SIZE", count(0), "0",
        "Number of checkpoints kept in the prefix, the oldest are deleted; 0 keeps all."});
-  table.push_back({"SCR_PREFIX_PURGE", boolean(), "0",
-                   "With 1 all checkpoints in the prefix are deleted when the program starts; output stays."});
+  table.push_back(
+      {"SCR_PREFIX_PURGE", boolean(), "0",
+       "With 1 all checkpoints in the prefix are deleted when the program starts; output stays."});
 }
 
 void add_containers(Table& table) {

@@ -123,7 +123,8 @@ void Flusher::run() {
   }
 }
 
-// --- the daemon ------------------------------------------------------------------------------------------
+// --- the daemon
+// ------------------------------------------------------------------------------------------
 
 void Flusher::take_over_transfers() {
   if (context_.node().rank() == 0) {
@@ -135,7 +136,8 @@ void Flusher::take_over_transfers() {
 
 // Collective over the node: one daemon copies for all, so it gets the bandwidth of all.
 std::string Flusher::give_to_daemon(const flush::Flush& flush) {
-  std::array<double, 1> bandwidth = {flush.bytes_total() > 0 ? flush.copy_options().bytes_per_second : 0};
+  std::array<double, 1> bandwidth = {flush.bytes_total() > 0 ? flush.copy_options().bytes_per_second
+                                                             : 0};
   context_.node().all_reduce(bandwidth, ReduceOp::kSum);
   if (flush.copied() || flush.tasks().empty()) return {};
   flush::Transfer transfer;
@@ -165,7 +167,8 @@ bool Flusher::take_back(const std::string& transfer, std::string_view why) {
 bool Flusher::watch_daemon(flush::Flush& flush, const std::string& transfer) {
   auto last_served = Clock::now();
   Clock::duration pause = kDaemonPoll;
-  for (std::unique_lock lock(mutex_); !stop_; wake_.wait_for(lock, pause, [this] { return stop_; })) {
+  for (std::unique_lock lock(mutex_); !stop_;
+       wake_.wait_for(lock, pause, [this] { return stop_; })) {
     lock.unlock();
     bool served = false;
     const auto start = Clock::now();
@@ -190,8 +193,10 @@ bool Flusher::watch_daemon(flush::Flush& flush, const std::string& transfer) {
     } else if (!seen->error.empty()) {
       back = take_back(transfer, "scr_transfer: " + seen->error);
     } else if (!served && (daemon_missing_ || Clock::now() - last_served > kDaemonGrace)) {
-      back = take_back(transfer, fmt::format("no scr_transfer is at work for '{}' on this node (docs/transfer.md)",
-                                             context_.control().path()));
+      back = take_back(
+          transfer,
+          fmt::format("no scr_transfer is at work for '{}' on this node (docs/transfer.md)",
+                      context_.control().path()));
       daemon_missing_ = back;
     }
     if (back) {

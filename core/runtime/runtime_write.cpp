@@ -434,9 +434,9 @@ Status Runtime::evict(const std::string& store, std::uint64_t keep) {
   std::vector<int> here;   // usable ones on this store, oldest first
   std::vector<int> going;  // the same on all ranks
   for (const CachedDataset& cached : cached_) {
-    const bool newer_exists = std::any_of(cached_.begin(), cached_.end(), [&](const CachedDataset& d) {
-      return d.usable && d.dataset.id > cached.dataset.id;
-    });
+    const bool newer_exists = std::any_of(
+        cached_.begin(), cached_.end(),
+        [&](const CachedDataset& d) { return d.usable && d.dataset.id > cached.dataset.id; });
     if (cached.usable) {
       if (store_of(cached.dataset.id) == store) here.push_back(cached.dataset.id);
     } else if (newer_exists || keep == 0) {
@@ -455,8 +455,8 @@ Status Runtime::evict(const std::string& store, std::uint64_t keep) {
     if (cached->dataset.output && cached->usable && !(state && state->in_prefix)) continue;
     if (!cached->usable && context_->rank() == 0) {
       log::warning(
-          "deleting dataset {} ('{}'), which could not be rebuilt: a newer one is complete",
-          id, cached->dataset.name);
+          "deleting dataset {} ('{}'), which could not be rebuilt: a newer one is complete", id,
+          cached->dataset.name);
     }
     Status status = forget(id);
     if (first.ok()) first = status;

@@ -2,10 +2,10 @@
  * probe: a small MPI program with which cluster_selftest.sh looks at a virtual cluster from within.
  *
  *   probe where          each rank prints "RANK HOST"
- *   probe storage        each rank writes a file to $H5SCR_NODE_LOCAL and prints "RANK HOST FILES", the
- *                        number of files it finds there once all ranks have written
- *   probe turn SECONDS   prints "turning", then all ranks meet in collective calls for that long
- *   probe bandwidth      rank 0 and the last rank exchange messages; prints megabytes per second
+ *   probe storage        each rank writes a file to $H5SCR_NODE_LOCAL and prints "RANK HOST FILES",
+ * the number of files it finds there once all ranks have written probe turn SECONDS   prints
+ * "turning", then all ranks meet in collective calls for that long probe bandwidth      rank 0 and
+ * the last rank exchange messages; prints megabytes per second
  */
 #include <dirent.h>
 #include <mpi.h>
@@ -32,7 +32,8 @@ static void storage(void) {
   if (directory == NULL) MPI_Abort(MPI_COMM_WORLD, 3);
   snprintf(path, sizeof path, "%s/rank%d", directory, rank);
   FILE* file = fopen(path, "w");
-  if (file == NULL || fprintf(file, "%d\n", rank) < 0 || fclose(file) != 0) MPI_Abort(MPI_COMM_WORLD, 3);
+  if (file == NULL || fprintf(file, "%d\n", rank) < 0 || fclose(file) != 0)
+    MPI_Abort(MPI_COMM_WORLD, 3);
   MPI_Barrier(MPI_COMM_WORLD);
   printf("%d %s %d\n", rank, host, count_files(directory));
 }

@@ -2,12 +2,13 @@
  *
  *   native_app STEPS FILES BYTES [options]
  *
- * Each rank writes FILES files of about BYTES bytes (sizes differ by rank and file; with --uneven very much)
- * in each of STEPS checkpoints. What a byte must be follows from step, rank, file and offset alone, so a
- * restart checks every byte by itself, without trusting anybody's checksum. Prints one line that scripts
- * read: "RESTARTED <step>" or "FRESH", "FAILED <step>" for a checkpoint that could not be written, "DONE <step>"
- * at the end. It ends with status 3 if anything is wrong that no failure excuses: a wrong byte, or two ranks
- * that are told different things. After each completed checkpoint rank 0 appends the step to the file named by
+ * Each rank writes FILES files of about BYTES bytes (sizes differ by rank and file; with --uneven
+ * very much) in each of STEPS checkpoints. What a byte must be follows from step, rank, file and
+ * offset alone, so a restart checks every byte by itself, without trusting anybody's checksum.
+ * Prints one line that scripts read: "RESTARTED <step>" or "FRESH", "FAILED <step>" for a
+ * checkpoint that could not be written, "DONE <step>" at the end. It ends with status 3 if anything
+ * is wrong that no failure excuses: a wrong byte, or two ranks that are told different things.
+ * After each completed checkpoint rank 0 appends the step to the file named by
  * --record and syncs it: the memory of what was complete, outside all caches.
  *
  *   --record FILE      see above
@@ -22,15 +23,15 @@
  *   --check-only       restart, verify, write nothing
  *   --die-at STEP      rank 0 kills itself between start and complete of this step
  */
+#include <fcntl.h>
 #include <mpi.h>
 #include <scr.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <fcntl.h>
-#include <signal.h>
 
 struct options {
   int steps, files, uneven, empty, old_idiom, check_only, sleep_ms;
@@ -61,7 +62,8 @@ static long size_of(const struct options* o, int step, int r, int file) {
 }
 
 static unsigned char byte_of(int step, int r, int file, long offset) {
-  uint64_t x = (uint64_t)step * 1000003u + (uint64_t)r * 7919u + (uint64_t)file * 104729u + (uint64_t)offset;
+  uint64_t x =
+      (uint64_t)step * 1000003u + (uint64_t)r * 7919u + (uint64_t)file * 104729u + (uint64_t)offset;
   x ^= x >> 7;
   x *= 0x9e3779b97f4a7c15ull;
   return (unsigned char)(x >> 56);
@@ -93,7 +95,8 @@ static void check_file(const char* path, int step, int file, long size) {
   size_t n;
   while ((n = fread(buffer, 1, sizeof buffer, in)) > 0) {
     for (size_t i = 0; i < n; ++i) {
-      if (buffer[i] != byte_of(step, rank, file, done + (long)i)) fail("WRONG BYTE in a restart file");
+      if (buffer[i] != byte_of(step, rank, file, done + (long)i))
+        fail("WRONG BYTE in a restart file");
     }
     done += (long)n;
   }
@@ -111,7 +114,8 @@ static int restart(const struct options* o) {
   check_equal(have, "RANKS DISAGREE about SCR_Have_restart");
   if (!have) return 0;
   if (!o->old_idiom && SCR_Start_restart(name) != SCR_SUCCESS) fail("SCR_Start_restart");
-  if (sscanf(name, o->old_idiom ? "scr.dataset.%d" : "step %d", &step) != 1) fail("strange name of a checkpoint");
+  if (sscanf(name, o->old_idiom ? "scr.dataset.%d" : "step %d", &step) != 1)
+    fail("strange name of a checkpoint");
   for (int f = 0; f < my_files(o); ++f) {
     name_of(file_name, step, rank, f);
     if (SCR_Route_file(file_name, path) != SCR_SUCCESS) fail("SCR_Route_file at restart");
@@ -140,14 +144,16 @@ static void checkpoint(const struct options* o, int step) {
   int valid = 1;
   for (int f = 0; f < my_files(o); ++f) {
     name_of(file_name, step, rank, f);
-    valid = SCR_Route_file(file_name, path) == SCR_SUCCESS && write_file(path, step, f, size_of(o, step, rank, f)) && valid;
+    valid = SCR_Route_file(file_name, path) == SCR_SUCCESS &&
+            write_file(path, step, f, size_of(o, step, rank, f)) && valid;
   }
   if (step == o->unwritten_step && rank == 1) SCR_Route_file("never_written", path);
   if (step == o->die_step && rank == 0) kill(getpid(), SIGKILL);
   if (step == o->invalid_step && rank == 1) valid = 0;
   int completed = o->old_idiom ? SCR_Complete_checkpoint(valid) : SCR_Complete_output(valid);
   check_equal(completed, "RANKS DISAGREE about SCR_Complete");
-  if (completed == SCR_SUCCESS && (!valid || step == o->invalid_step || step == o->unwritten_step)) {
+  if (completed == SCR_SUCCESS &&
+      (!valid || step == o->invalid_step || step == o->unwritten_step)) {
     fail("SCR_Complete succeeded although it must not");
   }
   if (completed == SCR_SUCCESS) record(o, step);
@@ -163,18 +169,30 @@ static void parse(struct options* o, int argc, char** argv) {
   o->bytes = atol(argv[3]);
   for (int i = 4; i < argc; ++i) {
     const char* value = i + 1 < argc ? argv[i + 1] : "";
-    if (strcmp(argv[i], "--uneven") == 0) o->uneven = 1;
-    else if (strcmp(argv[i], "--empty") == 0) o->empty = 1;
-    else if (strcmp(argv[i], "--old-idiom") == 0) o->old_idiom = 1;
-    else if (strcmp(argv[i], "--check-only") == 0) o->check_only = 1;
-    else if (strcmp(argv[i], "--sleep") == 0) o->sleep_ms = atoi(value), ++i;
-    else if (strcmp(argv[i], "--invalid") == 0) o->invalid_step = atoi(value), ++i;
-    else if (strcmp(argv[i], "--unwritten") == 0) o->unwritten_step = atoi(value), ++i;
-    else if (strcmp(argv[i], "--no-files") == 0) o->no_files_rank = atoi(value), ++i;
-    else if (strcmp(argv[i], "--big") == 0) o->big_step = atoi(value), ++i;
-    else if (strcmp(argv[i], "--die-at") == 0) o->die_step = atoi(value), ++i;
-    else if (strcmp(argv[i], "--record") == 0) o->record = value, ++i;
-    else fail("unknown option");
+    if (strcmp(argv[i], "--uneven") == 0)
+      o->uneven = 1;
+    else if (strcmp(argv[i], "--empty") == 0)
+      o->empty = 1;
+    else if (strcmp(argv[i], "--old-idiom") == 0)
+      o->old_idiom = 1;
+    else if (strcmp(argv[i], "--check-only") == 0)
+      o->check_only = 1;
+    else if (strcmp(argv[i], "--sleep") == 0)
+      o->sleep_ms = atoi(value), ++i;
+    else if (strcmp(argv[i], "--invalid") == 0)
+      o->invalid_step = atoi(value), ++i;
+    else if (strcmp(argv[i], "--unwritten") == 0)
+      o->unwritten_step = atoi(value), ++i;
+    else if (strcmp(argv[i], "--no-files") == 0)
+      o->no_files_rank = atoi(value), ++i;
+    else if (strcmp(argv[i], "--big") == 0)
+      o->big_step = atoi(value), ++i;
+    else if (strcmp(argv[i], "--die-at") == 0)
+      o->die_step = atoi(value), ++i;
+    else if (strcmp(argv[i], "--record") == 0)
+      o->record = value, ++i;
+    else
+      fail("unknown option");
   }
 }
 
@@ -191,8 +209,10 @@ int main(int argc, char** argv) {
   }
   int step = restart(&o);
   if (rank == 0) {
-    if (step > 0) printf("RESTARTED %d\n", step);
-    else printf("FRESH\n");
+    if (step > 0)
+      printf("RESTARTED %d\n", step);
+    else
+      printf("FRESH\n");
     fflush(stdout);
   }
   for (int i = 0; !o.check_only && i < o.steps; ++i) {

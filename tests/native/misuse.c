@@ -1,5 +1,5 @@
-/* misuse: a program that makes every mistake scr.h allows, and checks that each ends in an error code at once,
- * that nobody waits, and that the checkpoints written before are untouched.
+/* misuse: a program that makes every mistake scr.h allows, and checks that each ends in an error
+ * code at once, that nobody waits, and that the checkpoints written before are untouched.
  *
  *   misuse write     makes the mistakes; the last good checkpoint is "second"
  *   misuse restart   restarts from it and checks the bytes
@@ -114,7 +114,8 @@ static void wrong_arguments(void) {
   BAD(SCR_Have_restart(NULL, name));
   GOOD(SCR_Have_restart(&flag, NULL));
   BAD(SCR_Route_file("not in the checkpoint", path));
-  /* One rank errs: the others are told. Calls that fail on that rank alone must leave nobody waiting. */
+  /* One rank errs: the others are told. Calls that fail on that rank alone must leave nobody
+   * waiting. */
   BAD(SCR_Start_output(one ? NULL : "one", SCR_FLAG_CHECKPOINT));
   BAD(SCR_Start_output(one ? long_name : "one", SCR_FLAG_CHECKPOINT));
   BAD(SCR_Start_output("one", one ? -1 : SCR_FLAG_CHECKPOINT));
@@ -207,7 +208,8 @@ static void write_mode(void) {
   wrong_arguments();
   mistakes_while_restarting();
   bad_datasets();
-  /* A dataset that is never completed is dropped at the end; a second run of the runtime in this process. */
+  /* A dataset that is never completed is dropped at the end; a second run of the runtime in this
+   * process. */
   GOOD(SCR_Start_output("open", SCR_FLAG_CHECKPOINT));
   CHECK(write_file("open"));
   SCR_Finalize();
@@ -244,8 +246,10 @@ int main(int argc, char** argv) {
     fprintf(stderr, "usage: mpirun -n 2 misuse write|restart\n");
     MPI_Abort(MPI_COMM_WORLD, 2);
   }
-  if (strcmp(argv[1], "write") == 0) write_mode();
-  else restart_mode();
+  if (strcmp(argv[1], "write") == 0)
+    write_mode();
+  else
+    restart_mode();
   int counts[2] = {checks, failures};
   MPI_Allreduce(MPI_IN_PLACE, counts, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   if (rank == 0) printf("%d passed, %d failed\n", counts[0] - counts[1], counts[1]);

@@ -1,4 +1,5 @@
-// Containers: where the bytes of a file go, and what is refused when the list of segments is read back.
+// Containers: where the bytes of a file go, and what is refused when the list of segments is read
+// back.
 #include "flush/containers.hpp"
 
 #include <gmock/gmock.h>

@@ -14,12 +14,12 @@
 namespace scr::flush {
 namespace {
 
-using ::testing::HasSubstr;
 using redundancy::testing::crc_of;
 using redundancy::testing::random_bytes;
 using redundancy::testing::read_bytes;
 using redundancy::testing::write_bytes;
 using scr::testing::TemporaryDirectory;
+using ::testing::HasSubstr;
 
 class Copy : public ::testing::Test {
  protected:
@@ -34,7 +34,8 @@ class Copy : public ::testing::Test {
     task.source = root_ / "source";
     task.size = 1000;
     task.crc = crc_of(bytes_);
-    task.pieces = {{root_ / "to/a", 50, 100, 0}, {root_ / "to/b", 0, 500, 0}, {root_ / "to/b", 500, 400, 0}};
+    task.pieces = {
+        {root_ / "to/a", 50, 100, 0}, {root_ / "to/b", 0, 500, 0}, {root_ / "to/b", 500, 400, 0}};
     return {task};
   }
   Status copy(FileSystem& fs = real_file_system()) {

@@ -1,5 +1,6 @@
-// A flush that is killed at any file operation: the index never names what is not whole, the next start ends
-// what was committed, removes or takes up again what was not, and no temporary file remains.
+// A flush that is killed at any file operation: the index never names what is not whole, the next
+// start ends what was committed, removes or takes up again what was not, and no temporary file
+// remains.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -17,7 +18,8 @@ using Until = TestRun::Until;
 constexpr FaultPlan::Action kKill = FaultPlan::Action::kKill;
 constexpr FaultPlan::Action kTear = FaultPlan::Action::kTear;
 
-// What SCR_Init does: ends flushes, then removes what is left but for datasets that are still in the cache.
+// What SCR_Init does: ends flushes, then removes what is left but for datasets that are still in
+// the cache.
 void start_again(TestRun& run, std::vector<std::int64_t> cached) {
   Status status = roll_forward(real_file_system(), run.prefix(), nullptr);
   ASSERT_TRUE(status.ok()) << status.message();
@@ -25,7 +27,8 @@ void start_again(TestRun& run, std::vector<std::int64_t> cached) {
   ASSERT_TRUE(status.ok()) << status.message();
 }
 
-// Flushes dataset 2 in a process of its own that dies at the n-th operation. False if it came to its end.
+// Flushes dataset 2 in a process of its own that dies at the n-th operation. False if it came to
+// its end.
 bool killed_flush(TestRun& run, const FlushOptions& options, FaultPlan::Action action,
                   std::uint64_t n) {
   const pid_t child = fork();
@@ -142,7 +145,8 @@ TEST_P(Killed, AfterTheCopyWritesNoDataAgain) {
   plan.operations = FaultPlan::bit(Operation::kWrite);
   plan.path = GetParam().containers ? "*/.ctr.?.scr.scr-*" : "*/ckpt.2/*";
   FaultyFileSystem counting(real_file_system(), plan);
-  for (const Status& status : run_.flush(2, GetParam(), [&](int) -> FileSystem& { return counting; })) {
+  for (const Status& status :
+       run_.flush(2, GetParam(), [&](int) -> FileSystem& { return counting; })) {
     ASSERT_TRUE(status.ok()) << status.message();
   }
   EXPECT_EQ(counting.operations(), 0U);

@@ -25,9 +25,9 @@ INSTANTIATE_TEST_SUITE_P(Flush, Cycle,
                          ::testing::Values(plain_files(), containers(), containers(1),
                                            containers(2)),
                          [](const auto& param) {
-                           return param.param.containers
-                                      ? fmt::format("Containers{}Parity", param.param.container_parity)
-                                      : std::string("PlainFiles");
+                           return param.param.containers ? fmt::format("Containers{}Parity",
+                                                                       param.param.container_parity)
+                                                         : std::string("PlainFiles");
                          });
 
 TEST_P(Cycle, EveryByteComesBackAfterAllCachesAreLost) {
@@ -130,7 +130,8 @@ TEST(Flush, WritesPlainFilesWhereTheApplicationMeantThem) {
   run.write_dataset(1);
   ASSERT_NO_FATAL_FAILURE(run.flush_all(1, plain_files()));
   const auto files = run.snapshot();
-  EXPECT_EQ(files.at("ckpt.1/deep/er/rank_1.h5"), read_bytes(run.cache(1, 1) + "/ckpt.1/deep/er/rank_1.h5"));
+  EXPECT_EQ(files.at("ckpt.1/deep/er/rank_1.h5"),
+            read_bytes(run.cache(1, 1) + "/ckpt.1/deep/er/rank_1.h5"));
   EXPECT_EQ(files.at("ckpt.1/empty"), "");
   EXPECT_EQ(files.at("top.1").size(), 1U);
 }
@@ -155,14 +156,16 @@ TEST(Flush, FillsContainersNodeByNode) {
   ASSERT_NO_FATAL_FAILURE(run.flush_all(1, containers()));
   std::string stream;
   for (const auto& [rank, name] :
-       {std::pair(0, "ckpt.1/rank_0.h5"), std::pair(0, "top.1"), std::pair(1, "ckpt.1/deep/er/rank_1.h5"),
-        std::pair(3, "ckpt.1/rank_3.h5"), std::pair(3, "ckpt.1/empty"), std::pair(3, "ckpt.1/last")}) {
+       {std::pair(0, "ckpt.1/rank_0.h5"), std::pair(0, "top.1"),
+        std::pair(1, "ckpt.1/deep/er/rank_1.h5"), std::pair(3, "ckpt.1/rank_3.h5"),
+        std::pair(3, "ckpt.1/empty"), std::pair(3, "ckpt.1/last")}) {
     stream += read_bytes(run.cache(rank, 1) + "/" + name);
   }
   ASSERT_EQ(stream.size(), 1123U);
   const auto files = run.snapshot();
   for (std::size_t i = 0; i < 5; ++i) {
-    EXPECT_EQ(files.at(fmt::format(".scr/scr.dataset.1/ctr.{}.scr", i)), stream.substr(i * 250, 250));
+    EXPECT_EQ(files.at(fmt::format(".scr/scr.dataset.1/ctr.{}.scr", i)),
+              stream.substr(i * 250, 250));
   }
   EXPECT_FALSE(files.contains("ckpt.1/rank_0.h5"));
 }

@@ -1,5 +1,5 @@
-// Every flipped byte and every cut of a file in the prefix directory is noticed and named; the older dataset
-// still comes back. No wrong byte is ever accepted: the fixture compares all of them.
+// Every flipped byte and every cut of a file in the prefix directory is noticed and named; the
+// older dataset still comes back. No wrong byte is ever accepted: the fixture compares all of them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,9 @@ class Damage : public ::testing::TestWithParam<FlushOptions> {
   static bool is_metadata(const std::string& name) {
     return name.starts_with(".scr/") && name.find("/ctr.") == std::string::npos;
   }
-  static bool is_parity(const std::string& name) { return name.find("ctr.parity") != std::string::npos; }
+  static bool is_parity(const std::string& name) {
+    return name.find("ctr.parity") != std::string::npos;
+  }
   // Files of dataset 2: the damage is done there.
   std::vector<std::string> files() const {
     std::vector<std::string> names;
@@ -58,7 +60,8 @@ class Damage : public ::testing::TestWithParam<FlushOptions> {
   }
   std::string verify(const std::string& directory) {
     std::vector<std::string> problems;
-    const Status status = verify_dataset(real_file_system(), run_.prefix(), directory, {}, problems);
+    const Status status =
+        verify_dataset(real_file_system(), run_.prefix(), directory, {}, problems);
     return std::string(status.message()) + fmt::format("{}", fmt::join(problems, "\n"));
   }
 
@@ -136,8 +139,9 @@ TEST_P(Damage, AnyFlippedByteOrCutOfTheIndexIsNoticedAndNamed) {
   }
 }
 
-// The files of one dataset in the place of another's: whole, but not the right ones. (Who puts another's
-// summary or rank2file there gets that other dataset; a summary is compared with the index by the runtime.)
+// The files of one dataset in the place of another's: whole, but not the right ones. (Who puts
+// another's summary or rank2file there gets that other dataset; a summary is compared with the
+// index by the runtime.)
 TEST_P(Damage, DataOfAnotherDatasetIsNotAccepted) {
   for (const std::string& name : files()) {
     if (is_metadata(name)) continue;

@@ -1,5 +1,6 @@
-// The N-th file operation of one rank fails, for every N of a small flush and a small fetch: reported on all
-// ranks alike, without a hang; what was flushed before stays, and the next try succeeds.
+// The N-th file operation of one rank fails, for every N of a small flush and a small fetch:
+// reported on all ranks alike, without a hang; what was flushed before stays, and the next try
+// succeeds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +38,8 @@ std::vector<Case> cases() {
           fmt::format("{}Rank{}", contained ? "Containers" : "PlainFiles", rank);
       all.push_back({options, rank, FaultPlan::fail_at(1, EIO), where + "Eio"});
       all.push_back({options, rank, FaultPlan::fail_at(1, ENOSPC), where + "Enospc"});
-      all.push_back({options, rank, FaultPlan::fail_at(1, EIO, FaultPlan::kForever), where + "EioForEver"});
+      all.push_back(
+          {options, rank, FaultPlan::fail_at(1, EIO, FaultPlan::kForever), where + "EioForEver"});
       all.push_back({options, rank, short_transfers(), where + "Short"});
     }
   }

@@ -1,4 +1,5 @@
-// A run of four ranks on two nodes as threads: datasets are written to caches, flushed, lost, fetched.
+// A run of four ranks on two nodes as threads: datasets are written to caches, flushed, lost,
+// fetched.
 #pragma once
 
 #include <fmt/format.h>
@@ -108,9 +109,8 @@ class TestRun {
     InProcessWorld::run(kRanks, [&](Communicator& world) {
       auto node = world.split(world.rank() / kRanksPerNode, world.rank());
       Status& mine = result[static_cast<std::size_t>(world.rank())];
-      auto flush =
-          Flush::prepare(world, *node, faults(world.rank()), prefix(), dataset(id),
-                         cache(world.rank(), id), metas_.at(id).at(world.rank()), options);
+      auto flush = Flush::prepare(world, *node, faults(world.rank()), prefix(), dataset(id),
+                                  cache(world.rank(), id), metas_.at(id).at(world.rank()), options);
       mine = flush.status();
       if (!flush.ok() || until == Until::kPrepared) return;
       (*flush)->copy_in_turns(world);
@@ -123,8 +123,8 @@ class TestRun {
     for (const Status& status : flush(id, options)) ASSERT_TRUE(status.ok()) << status.message();
   }
 
-  // Every rank reads its files from a dataset directory of the prefix to an empty cache. Bytes that differ
-  // from those written fail the test.
+  // Every rank reads its files from a dataset directory of the prefix to an empty cache. Bytes that
+  // differ from those written fail the test.
   std::vector<Status> fetch(const std::string& directory_name, const Faults& faults = no_faults) {
     std::filesystem::remove_all(root_ / "fetched");
     std::vector<Status> result(kRanks);
@@ -185,9 +185,12 @@ class TestRun {
  private:
   static std::vector<std::pair<std::string, std::size_t>> files_of(int rank, int id) {
     switch (rank) {
-      case 0: return {{fmt::format("ckpt.{}/rank_0.h5", id), 300}, {fmt::format("top.{}", id), 1}};
-      case 1: return {{fmt::format("ckpt.{}/deep/er/rank_1.h5", id), 517}};
-      case 2: return {};
+      case 0:
+        return {{fmt::format("ckpt.{}/rank_0.h5", id), 300}, {fmt::format("top.{}", id), 1}};
+      case 1:
+        return {{fmt::format("ckpt.{}/deep/er/rank_1.h5", id), 517}};
+      case 2:
+        return {};
       default:
         return {{fmt::format("ckpt.{}/rank_3.h5", id), 64},
                 {fmt::format("ckpt.{}/empty", id), 0},

@@ -17,10 +17,10 @@
 namespace scr::flush {
 namespace {
 
+using scr::testing::TemporaryDirectory;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using scr::testing::TemporaryDirectory;
 
 IndexEntry entry(int id, int copy = 0) {
   IndexEntry made;
@@ -103,8 +103,8 @@ TEST(Index, WithoutACurrentOneTriesFromTheNewest) {
   index.put(entry(5));
   for (const char* current : {"", "scr.dataset.99"}) {
     index.set_current(current);
-    EXPECT_THAT(candidates(index), ElementsAre("scr.dataset.5", "scr.dataset.3", "scr.dataset.2",
-                                               "scr.dataset.1"));
+    EXPECT_THAT(candidates(index),
+                ElementsAre("scr.dataset.5", "scr.dataset.3", "scr.dataset.2", "scr.dataset.1"));
   }
 }
 
@@ -129,8 +129,7 @@ TEST(Index, KeepsSeveralCopiesOfOneId) {
   EXPECT_EQ(*Index::from_hash(index.to_hash()), index);
   index.remove("scr.dataset.7.2");
   EXPECT_EQ(index.find_name("ckpt 7")->directory, "scr.dataset.7.1");
-  EXPECT_THAT(candidates(index),
-              ElementsAre("scr.dataset.7.1", "scr.dataset.7", "scr.dataset.6"));
+  EXPECT_THAT(candidates(index), ElementsAre("scr.dataset.7.1", "scr.dataset.7", "scr.dataset.6"));
 }
 
 TEST(Index, OfCopiesOfOneDatasetTheLastIsTheNewestHoweverManyThereAre) {

@@ -1,4 +1,5 @@
-// Parity containers: every loss that the scheme bears is rebuilt byte by byte, every other is refused.
+// Parity containers: every loss that the scheme bears is rebuilt byte by byte, every other is
+// refused.
 #include "flush/parity.hpp"
 
 #include <fmt/format.h>
@@ -15,14 +16,14 @@
 namespace scr::flush {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using redundancy::testing::crc_of;
 using redundancy::testing::random_bytes;
 using redundancy::testing::read_bytes;
 using redundancy::testing::write_bytes;
 using scr::testing::TemporaryDirectory;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // A dataset directory with containers and their parity; one file of rank 0 fills all of them.
 class Dataset {
@@ -225,8 +226,7 @@ TEST(Parity, IsKeptForEachGroupOfContainers) {
   ASSERT_TRUE(repaired.ok()) << repaired.status().message();
   EXPECT_THAT(*repaired, ElementsAre("ctr.0.scr", "ctr.63.scr", "ctr.69.scr"));
   dataset.expect_data_as_before("groups");
-  for (const char* lost : {"ctr.32.scr", "ctr.33.scr"})
-    std::filesystem::remove(dataset.path(lost));
+  for (const char* lost : {"ctr.32.scr", "ctr.33.scr"}) std::filesystem::remove(dataset.path(lost));
   EXPECT_EQ(dataset.repair().status().code(), StatusCode::kUnrecoverable);
 }
 
@@ -234,10 +234,12 @@ TEST(Parity, VerifyNamesWhatIsDamaged) {
   Dataset dataset(100, 250, 1);
   for (const std::string& name : dataset.containers()) {
     std::vector<std::string> problems;
-    ASSERT_TRUE(verify_dataset(real_file_system(), dataset.prefix(), "scr.dataset.1", {}, problems).ok());
+    ASSERT_TRUE(
+        verify_dataset(real_file_system(), dataset.prefix(), "scr.dataset.1", {}, problems).ok());
     EXPECT_THAT(problems, IsEmpty());
     dataset.flip(name, 20);
-    ASSERT_TRUE(verify_dataset(real_file_system(), dataset.prefix(), "scr.dataset.1", {}, problems).ok());
+    ASSERT_TRUE(
+        verify_dataset(real_file_system(), dataset.prefix(), "scr.dataset.1", {}, problems).ok());
     EXPECT_THAT(problems, ElementsAre(HasSubstr(name)));
     dataset.restore();
   }

@@ -14,9 +14,9 @@
 namespace scr::flush {
 namespace {
 
+using scr::testing::TemporaryDirectory;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using scr::testing::TemporaryDirectory;
 
 RankFiles files_of(int rank) {
   RankFiles files;
@@ -202,7 +202,8 @@ TEST(Rank2File, OfMoreRanksThanABlockLiesInSeveralFiles) {
   });
   EXPECT_EQ(read_rank2file_block(real_file_system(), directory.path(), 1)->size(), 3U);
 
-  // A damaged block fails all ranks, with the name of the file, as damage and not as a passing trouble.
+  // A damaged block fails all ranks, with the name of the file, as damage and not as a passing
+  // trouble.
   std::filesystem::resize_file(directory / "rank2file.1.scr", 40);
   InProcessWorld::run(kRanks, [&](Communicator& comm) {
     const auto files = read_rank2file(comm, real_file_system(), directory.path());

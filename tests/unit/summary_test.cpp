@@ -13,8 +13,8 @@
 namespace scr::flush {
 namespace {
 
-using ::testing::HasSubstr;
 using scr::testing::TemporaryDirectory;
+using ::testing::HasSubstr;
 
 DatasetDescriptor dataset() {
   DatasetDescriptor descriptor;
