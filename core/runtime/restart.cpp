@@ -243,19 +243,24 @@ Status share_sets(Restoration& r) {
   return {};
 }
 
-// Names the ranks of which nothing at all is left, on every rank.
+// Names the ranks of which nothing at all is left, on every rank. Which nodes had them, nobody knows any more.
 Status report_unknown_ranks(Restoration& r) {
+  constexpr int kNamed = 20;
   Communicator& world = r.context.world();
-  const bool unknown = !r.descriptor;
-  const auto count = world.all_reduce(std::uint64_t{unknown ? 1u : 0u}, ReduceOp::kSum);
-  if (count == 0) return {};
-  const std::int64_t first =
-      world.all_reduce(std::int64_t{unknown ? world.rank() : world.size()}, ReduceOp::kMin);
+  if (!world.any_true(!r.descriptor)) return {};
+  const std::byte unknown{r.descriptor ? std::uint8_t{0} : std::uint8_t{1}};
+  const std::vector<std::byte> all = world.all_gather(std::span(&unknown, 1));
+  std::string names;
+  int count = 0;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (all[static_cast<std::size_t>(rank)] == std::byte{0} || ++count > kNamed) continue;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
+  }
+  if (count > kNamed) names += fmt::format(" and {} more", count - kNamed);
   return {StatusCode::kUnrecoverable,
-          fmt::format(
-              "{} rank(s), the first of them rank {}, lost all files together with the members of "
-              "their redundancy sets",
-              count, first)};
+          fmt::format("the files of rank {} are gone together with those of all members of their redundancy "
+                      "sets; the nodes that had them are not in this run, or have lost them",
+                      names)};
 }
 
 struct RegisterContext {

@@ -75,7 +75,7 @@ wipe 2
 app "0 1 2 3" 1 1 5000 # dataset 6, on store b
 expect_restart 3
 for node in 0 2; do
-  left=$(cluster exec node$node sh -c "cd $H5SCR_NODE_LOCAL && ls -d */root/*/index.*/dataset.*" | sed 's/.*dataset.//' | sort | xargs)
+  left=$(cluster exec node$node sh -c "cd $H5SCR_NODE_LOCAL && ls -d */root/scr.$SCR_JOB_ID/index.*/dataset.*" | sed 's/.*dataset.//' | sort | xargs)
   check "$([[ $left == "3 6" ]]; echo $?)" "node$node has the datasets '$left', not '3 6'"
 done
 

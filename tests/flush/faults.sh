@@ -9,6 +9,7 @@ RANDOM=$seed
 echo "seed $seed"
 faults=(eio enospc short eio,repeat=all)
 forms=(files containers)
+declare -A counts # operations of a run, by rank, kind and layout
 
 plan() { # action
   local operations='write|sync|rename|mkdir|syncdir|open|close'
@@ -24,9 +25,7 @@ for ((i = 0; i < samples; i++)); do
   rank=$((i % 3 == 0 ? 0 : i % ranks)) fault=${faults[i % 4]} form=${forms[i / 2 % 2]}
   layout $form
   key=$rank.${fault%%,*}.$form
-  if [[ -z ${counts[key]:-} ]]; then
-    declare -A counts
-    rm -f operations
+  if [[ -z ${counts[$key]:-} ]]; then
     SCR_FAULT="$(plan "$fault" | sed 's/action=[^,]*\(,repeat=all\)\?/action=count-only/'),rank=$rank,log=$H5SCR_SHARED/operations.$job" \
       app any 2 2 3000 --record "$record"
     expect_status 0
