@@ -47,8 +47,9 @@ measure() { # rank
   count=$(grep -c . "$SCR_PREFIX/operations")
   first=1
   if [[ $what == checkpoint ]]; then
-    first=$(grep -nm 1 'mkdir.*dataset\|write.*filemap_' <(tail -n +20 "$SCR_PREFIX/operations") | cut -d: -f 1)
-    first=$((${first:-1} + 19))
+    local restored
+    restored=$(sed -n 's/.*: dataset \([0-9]*\) .* restored from the cache.*/\1/p' <<<"$out" | head -n 1)
+    first=$(grep -nm 1 "dataset\.$((restored + 1))" "$SCR_PREFIX/operations" | cut -d: -f 1)
   fi
   writes=$(grep -c ' write ' "$SCR_PREFIX/operations")
   rm -f "$SCR_PREFIX/operations"

@@ -2,6 +2,7 @@
 #
 #   $1 of every test    the folder that holds native_app; scr_index is in ../bin of it
 
+export H5SCR_CLUSTER_TIMEOUT=${H5SCR_CLUSTER_TIMEOUT:-150} # a busy machine is no hang
 source "$(dirname "${BASH_SOURCE[0]}")/../faults/lib.sh"
 scr_index=$(cd "$bin/../bin" && pwd)/scr_index
 

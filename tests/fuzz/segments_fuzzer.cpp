@@ -35,7 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t leng
       if (!again.ok() || *again != *segments) std::abort();
     }
   }
-  const std::uint64_t small = size % 10000;
+  const std::uint64_t small = size % 500;
   const auto placed = scr::flush::place_in_containers(size % 777, small, 1 + size % 311);
   check(placed, small);
   const auto back = scr::flush::segments_from_hash(scr::flush::segments_to_hash(placed), small);

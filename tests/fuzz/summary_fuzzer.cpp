@@ -30,6 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!summary.ok()) return 0;
   const auto again = scr::flush::Summary::from_hash(summary->to_hash());
   if (!again.ok() || !(*again == *summary)) std::abort();
-  if (summary->containers) check_containers(*summary);
+  constexpr std::uint64_t kMost = 10000;  // more would only take time
+  if (summary->containers && summary->container_count <= kMost) check_containers(*summary);
   return 0;
 }
