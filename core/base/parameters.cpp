@@ -201,6 +201,12 @@ void add_transparent(Table& table) {
   table.push_back({"SCR_COLLECTIVE_TIMEOUT", seconds(), "0",
                    "Seconds to wait for processes that do not come to a collective point before "
                    "that is an error; with 0 there are only warnings."});
+  table.push_back({.name = "SCR_SERVICE_INTERFACE",
+                   .spec = text_line(),
+                   .default_text = "",
+                   .description = "Interface or network (such as `10.1.0.0/16`) over which nodes "
+                                  "read from each other's caches.",
+                   .default_note = "the one of the host's name"});
   table.push_back({"SCR_VFD_TRACE", text_line(), "",
                    "File to which the HDF5 driver writes one line for each of its calls."});
 }

@@ -70,7 +70,7 @@ struct ServerOptions {
   std::chrono::milliseconds idle_timeout{120'000};
 };
 
-class RangeServer {
+class [[gnu::visibility("default")]] RangeServer {
  public:
   // Listens at a free port of `address` (choose_address() in address.hpp).
   static Result<std::unique_ptr<RangeServer>> start(const std::string& address, const Key& key,

@@ -86,6 +86,7 @@ const std::map<std::string, std::string> kExpectedDefaults = {
     {"SCR_CLUSTER_NAME", ""},
     {"SCR_END_TIME", "0"},
     {"SCR_VFD_TRACE", ""},
+    {"SCR_SERVICE_INTERFACE", ""},
 };
 
 std::string read_text(const std::string& path) {

@@ -1,0 +1,120 @@
+// What goes over the wire between range server and client (docs/formats/range-service.md): frames
+// as structs, their bytes, and the cryptography of a session. No sockets here. Internal to
+// core/service.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "core/service/range_service.hpp"
+
+namespace scr::service {
+
+inline constexpr std::uint16_t kProtocolVersion = 1;
+inline constexpr std::size_t kNonceSize = 32;
+inline constexpr std::size_t kProofSize = 32;
+inline constexpr std::size_t kTagSize = 16;
+
+inline constexpr std::size_t kGreetingSize = 8 + kNonceSize;
+inline constexpr std::size_t kHelloSize = 8 + kNonceSize + kProofSize;
+inline constexpr std::size_t kWelcomeSize = 8 + kProofSize;
+inline constexpr std::size_t kRequestHeaderSize = 40;
+inline constexpr std::size_t kRequestSize = kRequestHeaderSize + kTagSize;
+inline constexpr std::size_t kReplyHeaderSize = 40;
+// Bounds what a client can make the server hold in memory.
+inline constexpr std::uint32_t kMaxRead = 1U << 20U;
+inline constexpr std::uint32_t kMaxErrorText = 1024;
+inline constexpr std::size_t kMaxReplySize = kReplyHeaderSize + kMaxRead + kTagSize;
+
+using Nonce = std::array<std::byte, kNonceSize>;
+using Proof = std::array<std::byte, kProofSize>;
+using ByteView = std::span<const std::byte>;
+using ByteSpan = std::span<std::byte>;
+
+enum class Kind : std::uint16_t { kStat = 1, kRead = 2 };
+
+enum class Code : std::uint16_t {
+  kOk = 0,
+  kWrongKey = 1,    // welcome: the proof is wrong
+  kBusy = 2,        // welcome: too many clients, come again
+  kNotFound = 3,    // reply: no such id
+  kBadRequest = 4,  // reply: too long, or of no known kind; the connection is closed
+  kFailed = 5,      // reply: the file cannot be read
+};
+
+struct Greeting {
+  Nonce server = {};
+};
+struct Hello {
+  Nonce client = {};
+  Proof proof = {};
+};
+struct Welcome {
+  Code code = Code::kOk;
+  Proof proof = {};
+};
+struct Request {
+  std::uint16_t kind = 0;  // as it came: may be none of Kind
+  std::uint64_t number = 0;
+  std::uint64_t id = 0;
+  std::uint64_t offset = 0;
+  std::uint32_t length = 0;
+};
+struct ReplyHeader {
+  std::uint16_t code = 0;
+  std::uint64_t number = 0;
+  std::uint64_t size = 0;      // of the file, now
+  std::uint64_t identity = 0;  // another one means another file
+  std::uint32_t length = 0;    // of what follows: data, or the text of an error
+  std::uint32_t crc32 = 0;     // of what follows
+};
+
+// `out` has the size of the frame. Parsing gives nothing if it is no such frame of this version.
+void write(const Greeting& greeting, ByteSpan out);
+void write(const Hello& hello, ByteSpan out);
+void write(const Welcome& welcome, ByteSpan out);
+void write(const Request& request, ByteSpan out);  // without the tag
+void write(const ReplyHeader& reply, ByteSpan out);
+std::optional<Greeting> parse_greeting(ByteView bytes);
+std::optional<Hello> parse_hello(ByteView bytes);
+std::optional<Welcome> parse_welcome(ByteView bytes);
+std::optional<Request> parse_request(ByteView bytes);
+std::optional<ReplyHeader> parse_reply_header(ByteView bytes);
+
+// Must have been called, and be ok, before all below.
+Status prepare_cryptography();
+Nonce make_nonce();
+
+enum class Side { kClient, kServer };
+
+// What one side of a connection knows once both nonces are there.
+class SessionKeys {
+ public:
+  SessionKeys(const Key& key, const Nonce& server, const Nonce& client);
+  ~SessionKeys();
+  SessionKeys(const SessionKeys&) = delete;
+  SessionKeys& operator=(const SessionKeys&) = delete;
+
+  // Shows that `side` has the key.
+  Proof proof(Side side) const;
+  bool is_proof(Side side, const Proof& claimed) const;
+
+  // The tag of the frame with this number that `side` sends; each number is used once.
+  void seal(Side side, std::uint64_t number, ByteView frame, ByteSpan tag) const;
+  bool is_sealed(Side side, std::uint64_t number, ByteView frame, ByteView tag) const;
+
+ private:
+  using Secret = std::array<std::byte, 32>;
+  const Secret& frame_key(Side side) const {
+    return side == Side::kClient ? client_frames_ : server_frames_;
+  }
+  Proof client_proof_ = {};
+  Proof server_proof_ = {};
+  Secret client_frames_ = {};
+  Secret server_frames_ = {};
+};
+
+}  // namespace scr::service

@@ -1,0 +1,351 @@
+// open_remote(): a File whose bytes come from a range server, on pooled connections, with a small
+// cache of blocks.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <list>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "core/service/connection.hpp"
+
+namespace scr::service {
+namespace {
+
+constexpr std::size_t kBlockSize = 65536;
+constexpr std::uint64_t kMostBlocksAhead = 8;
+// Larger reads gain nothing from blocks.
+constexpr std::size_t kLargeRead = 2 * kBlockSize;
+// Requests on their way at once: enough to keep both sides busy.
+constexpr std::size_t kWindow = 4;
+constexpr std::size_t kMostIdle = 4;  // connections kept for a server
+
+// --- idle connections of the process
+// ------------------------------------------------------------------------------------------
+
+class Pool {
+ public:
+  static Pool& instance() {
+    static std::atomic<Pool*> current = nullptr;
+    Pool* pool = current.load();
+    // The child of a fork must not use its parent's connections, nor a lock that may be taken.
+    while (pool == nullptr || pool->pid_ != ::getpid()) {
+      auto fresh = std::unique_ptr<Pool>(new Pool(pool));
+      if (current.compare_exchange_strong(pool, fresh.get())) pool = fresh.release();
+    }
+    return *pool;
+  }
+
+  // Nothing if there is none.
+  std::unique_ptr<Connection> take(const Endpoint& endpoint, const Key& key) {
+    const std::lock_guard lock(mutex_);
+    const auto found = idle_.find({endpoint.address, endpoint.port, key});
+    if (found == idle_.end() || found->second.empty()) return nullptr;
+    auto connection = std::move(found->second.back());
+    found->second.pop_back();
+    return connection;
+  }
+
+  void give_back(const Endpoint& endpoint, const Key& key, std::unique_ptr<Connection> connection) {
+    if (connection->is_broken()) return;
+    const std::lock_guard lock(mutex_);
+    auto& idle = idle_[{endpoint.address, endpoint.port, key}];
+    if (idle.size() < kMostIdle) idle.push_back(std::move(connection));
+  }
+
+  void close(const Endpoint& endpoint, const Key& key) {
+    const std::lock_guard lock(mutex_);
+    idle_.erase({endpoint.address, endpoint.port, key});
+  }
+
+  void close_all() {
+    const std::lock_guard lock(mutex_);
+    idle_.clear();
+  }
+
+ private:
+  explicit Pool(Pool* of_parent) : of_parent_(of_parent) {}
+
+  using Place = std::tuple<std::string, std::uint16_t, Key>;
+  const pid_t pid_ = ::getpid();
+  [[maybe_unused]] Pool* const of_parent_;  // never used nor freed; for leak checkers
+  std::mutex mutex_;
+  std::map<Place, std::vector<std::unique_ptr<Connection>>> idle_;
+};
+
+// --- one server
+// ------------------------------------------------------------------------------------------
+
+class Server {
+ public:
+  Server(Endpoint endpoint, const Key& key, const RemoteOptions& options)
+      : endpoint_(std::move(endpoint)), key_(key), options_(options) {}
+
+  const Endpoint& endpoint() const { return endpoint_; }
+
+  // Does `work(connection)` on a pooled connection or a new one. If a pooled one turns out to be
+  // dead, which servers may do to idle ones, all of it is done again on a new one.
+  template <typename Work>
+  Status with_connection(Work work) {
+    if (auto pooled = Pool::instance().take(endpoint_, key_)) {
+      const Status status = work(*pooled);
+      if (!pooled->is_broken() || pooled->is_late()) {
+        Pool::instance().give_back(endpoint_, key_, std::move(pooled));
+        return status;
+      }
+      Pool::instance().close(endpoint_, key_);
+    }
+    SCR_ASSIGN_OR_RETURN(auto connection, Connection::open(endpoint_, key_, options_));
+    const Status status = work(*connection);
+    Pool::instance().give_back(endpoint_, key_, std::move(connection));
+    return status;
+  }
+
+  Result<ReplyHeader> stat(std::uint64_t id);
+  // As many bytes as there are, up to the whole buffer; `identity` must be that of the file.
+  Result<std::size_t> read(std::uint64_t id, std::uint64_t identity, ByteSpan buffer,
+                           std::uint64_t offset);
+
+ private:
+  Status read_pieces(Connection& connection, std::uint64_t id, std::uint64_t identity,
+                     ByteSpan buffer, std::uint64_t offset, std::size_t& count);
+
+  const Endpoint endpoint_;
+  const Key key_;
+  const RemoteOptions options_;
+};
+
+Result<ReplyHeader> Server::stat(std::uint64_t id) {
+  ReplyHeader header;
+  const Status status = with_connection([&](Connection& connection) -> Status {
+    Request request;
+    request.kind = static_cast<std::uint16_t>(Kind::kStat);
+    request.id = id;
+    SCR_RETURN_IF_ERROR(connection.send(request));
+    SCR_ASSIGN_OR_RETURN(const Connection::Reply reply, connection.receive(0));
+    header = reply.header;
+    return {};
+  });
+  if (!status.ok()) return status;
+  return header;
+}
+
+Result<std::size_t> Server::read(std::uint64_t id, std::uint64_t identity, ByteSpan buffer,
+                                 std::uint64_t offset) {
+  std::size_t count = 0;
+  SCR_RETURN_IF_ERROR(with_connection([&](Connection& connection) {
+    return read_pieces(connection, id, identity, buffer, offset, count);
+  }));
+  return count;
+}
+
+// Every request that was sent gets its reply received, so that the connection can be used again.
+Status Server::read_pieces(Connection& connection, std::uint64_t id, std::uint64_t identity,
+                           ByteSpan buffer, std::uint64_t offset, std::size_t& count) {
+  const std::size_t pieces = (buffer.size() + kMaxRead - 1) / kMaxRead;
+  const auto piece = [&](std::size_t i) {
+    return buffer.subspan(i * kMaxRead,
+                          std::min<std::size_t>(kMaxRead, buffer.size() - i * kMaxRead));
+  };
+  count = 0;
+  Status failed;
+  bool ended = false;
+  std::size_t sent = 0;
+  for (std::size_t received = 0; received < pieces; ++received) {
+    for (; sent < pieces && sent < received + kWindow && !ended; ++sent) {
+      Request request;
+      request.kind = static_cast<std::uint16_t>(Kind::kRead);
+      request.id = id;
+      request.offset = offset + sent * kMaxRead;
+      request.length = static_cast<std::uint32_t>(piece(sent).size());
+      SCR_RETURN_IF_ERROR(connection.send(request));
+    }
+    if (received == sent) break;
+    const ByteSpan wanted = piece(received);
+    const auto reply = connection.receive(static_cast<std::uint32_t>(wanted.size()));
+    if (connection.is_broken()) return reply.status();
+    if (ended) continue;
+    if (!reply.ok()) {
+      failed = reply.status();
+    } else if (reply->header.identity != identity) {
+      failed = failed_precondition(
+          fmt::format("node '{}' has another file under the id {:#x} than when it was opened",
+                      endpoint_.node, id));
+    } else {
+      std::copy(reply->data.begin(), reply->data.end(), wanted.begin());
+      count += reply->data.size();
+    }
+    ended = !failed.ok() || reply->data.size() < wanted.size();
+  }
+  return failed;
+}
+
+// --- the file
+// ------------------------------------------------------------------------------------------
+
+class RemoteFile : public File {
+ public:
+  RemoteFile(Server server, std::uint64_t id, const ReplyHeader& opened, std::size_t cached_blocks)
+      : server_(std::move(server)),
+        id_(id),
+        identity_(opened.identity),
+        size_(opened.size),
+        cached_blocks_(cached_blocks),
+        path_(fmt::format("{}:{:#x}", server_.endpoint().node, id)) {}
+
+  Result<std::size_t> read_some(ByteSpan buffer, std::uint64_t offset) override {
+    SCR_RETURN_IF_ERROR(check_usable());
+    const std::uint64_t farthest = std::uint64_t{1} << 63U;
+    if (buffer.empty() || offset >= farthest) return std::size_t{0};
+    buffer = buffer.first(std::min<std::uint64_t>(buffer.size(), farthest - offset));
+    if (cached_blocks_ == 0 || buffer.size() >= kLargeRead) {
+      return server_.read(id_, identity_, buffer, offset);
+    }
+    return read_cached(buffer, offset);
+  }
+
+  Result<FileInfo> info() override {
+    SCR_RETURN_IF_ERROR(check_usable());
+    SCR_ASSIGN_OR_RETURN(const ReplyHeader header, server_.stat(id_));
+    FileInfo info;
+    info.type = FileInfo::Type::kRegular;
+    info.size = header.size;
+    info.mode = 0400;
+    info.inode = header.identity;
+    return info;
+  }
+
+  Status close() override {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    blocks_.clear();
+    return {};
+  }
+  const std::string& path() const override { return path_; }
+  int descriptor() const override { return -1; }
+
+  Result<std::size_t> write_some(ByteView /*data*/, std::uint64_t /*offset*/) override {
+    return read_only("write");
+  }
+  Status truncate(std::uint64_t /*size*/) override { return read_only("truncate"); }
+  Status allocate(std::uint64_t /*offset*/, std::uint64_t /*length*/) override {
+    return read_only("allocate");
+  }
+  Status sync() override { return {}; }
+  Status set_mode(mode_t /*mode*/) override { return read_only("change the mode of"); }
+  Result<Mapping> map(std::uint64_t /*offset*/, std::size_t /*length*/) override {
+    return not_supported("map");
+  }
+  Status lock(LockMode /*mode*/, bool /*wait*/) override { return not_supported("lock"); }
+  Status unlock() override { return not_supported("unlock"); }
+
+ private:
+  struct Block {
+    std::uint64_t number;
+    std::vector<std::byte> bytes;
+  };
+
+  Status read_only(std::string_view tried) const { return errno_status(EROFS, tried, path_); }
+  Status not_supported(std::string_view tried) const {
+    return errno_status(EOPNOTSUPP, tried, path_);
+  }
+  Status check_usable() const {
+    if (closed_) return errno_status(EBADF, "read", path_);
+    if (::getpid() == pid_) return {};
+    return failed_precondition(fmt::format("'{}' was opened before a fork; open it again", path_));
+  }
+
+  Result<std::size_t> read_cached(ByteSpan buffer, std::uint64_t offset);
+  Result<const Block*> block(std::uint64_t number);
+  Status fetch(std::uint64_t first);
+
+  Server server_;
+  const std::uint64_t id_;
+  const std::uint64_t identity_;
+  const std::uint64_t size_;  // when it was opened
+  const std::size_t cached_blocks_;
+  const std::string path_;
+  const pid_t pid_ = ::getpid();
+  std::atomic<bool> closed_ = false;
+
+  std::mutex mutex_;
+  std::list<Block> blocks_;          // the one used last is first
+  std::uint64_t after_fetched_ = 0;  // the block after those fetched last
+  std::uint64_t ahead_ = 1;          // blocks fetched last
+};
+
+Result<std::size_t> RemoteFile::read_cached(ByteSpan buffer, std::uint64_t offset) {
+  const std::lock_guard lock(mutex_);
+  std::size_t count = 0;
+  while (count < buffer.size() && offset + count < size_) {
+    const std::uint64_t at = offset + count;
+    SCR_ASSIGN_OR_RETURN(const Block* found, block(at / kBlockSize));
+    const ByteView bytes = ByteView(found->bytes).subspan(at % kBlockSize);
+    const std::size_t part = std::min(bytes.size(), buffer.size() - count);
+    std::copy_n(bytes.begin(), part, buffer.begin() + static_cast<std::ptrdiff_t>(count));
+    count += part;
+  }
+  return count;
+}
+
+Result<const RemoteFile::Block*> RemoteFile::block(std::uint64_t number) {
+  const auto find = [&] {
+    return std::find_if(blocks_.begin(), blocks_.end(),
+                        [&](const Block& candidate) { return candidate.number == number; });
+  };
+  auto found = find();
+  if (found == blocks_.end()) {
+    SCR_RETURN_IF_ERROR(fetch(number));
+    found = find();
+  }
+  blocks_.splice(blocks_.begin(), blocks_, found);
+  return &blocks_.front();
+}
+
+// More and more blocks at a time while they follow those fetched before.
+Status RemoteFile::fetch(std::uint64_t first) {
+  const std::uint64_t most = std::min<std::uint64_t>(kMostBlocksAhead, cached_blocks_);
+  const std::uint64_t ahead = first == after_fetched_ ? std::min(2 * ahead_, most) : 1;
+  const std::uint64_t start = first * kBlockSize;
+  std::vector<std::byte> bytes(std::min(ahead * kBlockSize, size_ - start));
+  SCR_ASSIGN_OR_RETURN(const std::size_t count, server_.read(id_, identity_, bytes, start));
+  if (count < bytes.size()) {
+    return corrupt(fmt::format(
+        "'{}' has become shorter than the {} bytes it had when it was opened", path_, size_));
+  }
+  std::uint64_t number = first;
+  for (std::size_t at = 0; at < bytes.size(); at += kBlockSize, ++number) {
+    blocks_.remove_if([&](const Block& old) { return old.number == number; });
+    if (blocks_.size() >= cached_blocks_) blocks_.pop_back();
+    const ByteView part = ByteView(bytes).subspan(at, std::min(kBlockSize, bytes.size() - at));
+    blocks_.push_front({number, {part.begin(), part.end()}});
+  }
+  after_fetched_ = number;
+  ahead_ = ahead;
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<File>> open_remote(const Endpoint& endpoint, const Key& key,
+                                          std::uint64_t id, const RemoteOptions& options) {
+  Server server(endpoint, key, options);
+  SCR_ASSIGN_OR_RETURN(const ReplyHeader opened, server.stat(id));
+  return std::unique_ptr<File>(
+      std::make_unique<RemoteFile>(std::move(server), id, opened, options.cached_blocks));
+}
+
+Status probe(const Endpoint& endpoint, const Key& key, const RemoteOptions& options) {
+  SCR_ASSIGN_OR_RETURN(auto connection, Connection::open(endpoint, key, options));
+  Pool::instance().give_back(endpoint, key, std::move(connection));
+  return {};
+}
+
+void close_idle_connections() { Pool::instance().close_all(); }
+
+}  // namespace scr::service

@@ -1,0 +1,112 @@
+#include "core/service/server_session.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/checksum.hpp"
+
+namespace scr::service {
+namespace {
+
+constexpr ServerSession::Outcome kHangUp = {.reply = 0, .close = true, .refused = true};
+
+std::uint64_t identity_of(const FileInfo& info) {
+  constexpr std::uint64_t kOddNumber = 0x9e3779b97f4a7c15;  // spreads the device over all bits
+  return static_cast<std::uint64_t>(info.inode) ^
+         static_cast<std::uint64_t>(info.device) * kOddNumber;
+}
+
+Code code_of(const Status& status) {
+  return status.code() == StatusCode::kNotFound ? Code::kNotFound : Code::kFailed;
+}
+
+}  // namespace
+
+ServerSession::ServerSession(const Key& key, const Resolver& resolver)
+    : key_(key), resolver_(resolver), nonce_(make_nonce()) {
+  write(Greeting{nonce_}, greeting_);
+}
+
+ServerSession::Outcome ServerSession::take(ByteView bytes, bool full, ByteSpan buffer) {
+  if (keys_ == nullptr) {
+    const auto hello = parse_hello(bytes);
+    return hello ? take_hello(*hello, full, buffer) : kHangUp;
+  }
+  if (bytes.size() != kRequestSize) return kHangUp;
+  const ByteView frame = bytes.first(kRequestHeaderSize);
+  if (!keys_->is_sealed(Side::kClient, next_, frame, bytes.subspan(kRequestHeaderSize))) {
+    return kHangUp;
+  }
+  const auto request = parse_request(frame);
+  if (!request || request->number != next_) return kHangUp;
+  return answer(*request, buffer);
+}
+
+ServerSession::Outcome ServerSession::take_hello(const Hello& hello, bool full, ByteSpan buffer) {
+  auto keys = std::make_unique<SessionKeys>(key_, nonce_, hello.client);
+  Outcome outcome{.reply = kWelcomeSize};
+  Welcome welcome;
+  if (!keys->is_proof(Side::kClient, hello.proof)) {
+    // Nothing that is made with the key goes to a peer that has not shown it.
+    welcome.code = Code::kWrongKey;
+    outcome.close = outcome.refused = true;
+  } else {
+    welcome.code = full ? Code::kBusy : Code::kOk;
+    welcome.proof = keys->proof(Side::kServer);
+    outcome.close = full;
+    if (!full) keys_ = std::move(keys);
+  }
+  write(welcome, buffer.first(kWelcomeSize));
+  return outcome;
+}
+
+ReplyHeader ServerSession::read(const Request& request, ByteSpan data, std::string& error) {
+  ReplyHeader reply;
+  const auto fail = [&](Code code, std::string_view message) {
+    reply.code = static_cast<std::uint16_t>(code);
+    error = message;
+    return reply;
+  };
+  const bool is_read = request.kind == static_cast<std::uint16_t>(Kind::kRead);
+  if (!is_read && request.kind != static_cast<std::uint16_t>(Kind::kStat)) {
+    return fail(Code::kBadRequest, fmt::format("there are no requests of kind {}", request.kind));
+  }
+  if (is_read && request.length > kMaxRead) {
+    return fail(Code::kBadRequest,
+                fmt::format("{} bytes in one request are too many, {} is the most", request.length,
+                            kMaxRead));
+  }
+  auto file = resolver_(request.id);
+  if (!file.ok()) return fail(code_of(file.status()), file.status().message());
+  const auto info = (*file)->info();
+  if (!info.ok()) return fail(Code::kFailed, info.status().message());
+  reply.size = info->size;
+  reply.identity = identity_of(*info);
+  if (!is_read || request.length == 0 || request.offset >= info->size) return reply;
+  const auto count = (*file)->read(data.first(request.length), request.offset);
+  if (!count.ok()) return fail(Code::kFailed, count.status().message());
+  reply.length = static_cast<std::uint32_t>(*count);
+  return reply;
+}
+
+ServerSession::Outcome ServerSession::answer(const Request& request, ByteSpan buffer) {
+  const ByteSpan data = buffer.subspan(kReplyHeaderSize, kMaxRead);
+  std::string error;
+  ReplyHeader reply = read(request, data, error);
+  reply.number = next_++;
+  if (reply.code != static_cast<std::uint16_t>(Code::kOk)) {
+    error.resize(std::min<std::size_t>(error.size(), kMaxErrorText));
+    const ByteView text = std::as_bytes(std::span(error));
+    std::copy(text.begin(), text.end(), data.begin());
+    reply.length = static_cast<std::uint32_t>(error.size());
+  }
+  reply.crc32 = crc32(data.first(reply.length));
+  write(reply, buffer.first(kReplyHeaderSize));
+  const std::size_t frame = kReplyHeaderSize + reply.length;
+  keys_->seal(Side::kServer, reply.number, buffer.first(frame), buffer.subspan(frame, kTagSize));
+  const bool bad = reply.code == static_cast<std::uint16_t>(Code::kBadRequest);
+  return {.reply = frame + kTagSize, .close = bad, .refused = bad};
+}
+
+}  // namespace scr::service
