@@ -292,6 +292,15 @@ Status FaultyFileSystem::rename(const At& from, const At& to, bool exclusive) {
   return inner_.rename(from, to, exclusive);
 }
 
+Status FaultyFileSystem::exchange(const At& one, const At& other) {
+  const std::string first = one.display();
+  const std::string second = other.display();
+  const Verdict verdict = faults_->decide(Operation::kRename, first, &second);
+  if (verdict.fails())
+    return errno_status(verdict.errno_value, "exchange", first + "' and '" + second);
+  return inner_.exchange(one, other);
+}
+
 Status FaultyFileSystem::make_symlink(const std::string& target, const At& at) {
   SCR_RETURN_IF_ERROR(strike(Operation::kMakeSymlink, "create symbolic link", at));
   return inner_.make_symlink(target, at);

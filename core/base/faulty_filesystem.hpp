@@ -19,7 +19,7 @@
 //              list syncdir space read write truncate allocate sync chmod map lock unlock close
 //              (default all; for short: read|write; for tear: write)
 //   path=GLOB  which paths match; * matches slashes too (default all). A rename matches by either
-//              of its two paths.
+//              of its two paths; an exchange of names counts as one.
 //   repeat=K   how many matching operations in a row it happens to, or "all" (default 1: once)
 //   rank=R     only in the process whose OMPI_COMM_WORLD_RANK, PMI_RANK or PMIX_RANK is R; a
 //   process
@@ -128,6 +128,7 @@ class FaultyFileSystem final : public FileSystem {
   Status remove_directory(const At& at) override;
   Status remove(const At& at) override;
   Status rename(const At& from, const At& to, bool exclusive = false) override;
+  Status exchange(const At& one, const At& other) override;
   Status make_symlink(const std::string& target, const At& at) override;
   Result<std::string> read_symlink(const At& at) override;
   Result<std::vector<DirectoryEntry>> list(const At& at) override;

@@ -42,7 +42,6 @@ At with_path(const At& at, std::string path) {
   return at.directory != nullptr ? At(*at.directory, std::move(path)) : At(std::move(path));
 }
 
-// A hidden name beside the target that no other process, thread or earlier run has.
 std::string temporary_name(const SplitPath& target) {
   static std::atomic<unsigned> counter{0};
   unsigned random = 0;  // tells runs apart that reuse a process id
@@ -143,6 +142,8 @@ std::string At::display() const {
   return base.ends_with('/') ? base + path : base + "/" + path;
 }
 
+At temporary_beside(const At& at) { return with_path(at, temporary_name(split_last(at.path))); }
+
 Result<std::size_t> File::read(std::span<std::byte> buffer, std::uint64_t offset) {
   std::size_t done = 0;
   while (done < buffer.size()) {
@@ -168,6 +169,10 @@ Status File::write_all(std::span<const std::byte> data, std::uint64_t offset) {
     offset += count;
   }
   return {};
+}
+
+Status FileSystem::exchange(const At& one, const At& other) {
+  return errno_status(EOPNOTSUPP, "exchange", one.display() + "' and '" + other.display());
 }
 
 Result<bool> FileSystem::exists(const At& at) {
@@ -211,7 +216,7 @@ Result<std::vector<std::byte>> FileSystem::read_file(const At& at) {
 Status FileSystem::write_file_atomically(const At& at, std::span<const std::byte> data,
                                          bool durable, mode_t mode) {
   const SplitPath target = split_last(at.path);
-  const At temporary = with_path(at, temporary_name(target));
+  const At temporary = temporary_beside(at);
   Status written = write_new_file(*this, temporary, data, durable, mode);
   if (written.ok()) written = rename(temporary, at);
   if (!written.ok()) {

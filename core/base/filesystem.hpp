@@ -145,6 +145,9 @@ struct At {
   std::string path;
 };
 
+// A hidden name beside `at` that no other process, thread or earlier run has.
+At temporary_beside(const At& at);
+
 struct DirectoryEntry {
   std::string name;
   FileInfo::Type type = FileInfo::Type::kOther;
@@ -164,6 +167,9 @@ class FileSystem {
   virtual Status remove(const At& at) = 0;  // a file or a symbolic link
   // Atomically replaces `to`. With `exclusive`, fails with EEXIST if `to` exists.
   virtual Status rename(const At& from, const At& to, bool exclusive = false) = 0;
+  // Atomically gives each of two files the name of the other. EINVAL, ENOSYS or EOPNOTSUPP where
+  // that cannot be done (NFS, Lustre).
+  virtual Status exchange(const At& one, const At& other);
   virtual Status make_symlink(const std::string& target, const At& at) = 0;
   virtual Result<std::string> read_symlink(const At& at) = 0;
   // Entries but "." and "..", sorted by name.

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <utility>
 
 #include "core/base/filesystem.hpp"
@@ -44,6 +45,7 @@ class RealFileSystem final : public FileSystem {
   Status remove_directory(const At& at) override;
   Status remove(const At& at) override;
   Status rename(const At& from, const At& to, bool exclusive) override;
+  Status exchange(const At& one, const At& other) override;
   Status make_symlink(const std::string& target, const At& at) override;
   Result<std::string> read_symlink(const At& at) override;
   Result<std::vector<DirectoryEntry>> list(const At& at) override;
@@ -228,6 +230,22 @@ Status RealFileSystem::rename(const At& from, const At& to, bool exclusive) {
     why = errno;
   }
   return errno_status(why, "rename", from.display() + "' to '" + to.display());
+}
+
+Status RealFileSystem::exchange(const At& one, const At& other) {
+  Place first;
+  Place second;
+  int why = find_place(one, first);
+  if (why == 0) why = find_place(other, second);
+  if (why == 0) {
+    const int done = retry_interrupted([&] {
+      return ::renameat2(first.directory, first.name.c_str(), second.directory, second.name.c_str(),
+                         RENAME_EXCHANGE);
+    });
+    if (done == 0) return {};
+    why = errno;
+  }
+  return errno_status(why, "exchange", one.display() + "' and '" + other.display());
 }
 
 Status RealFileSystem::make_symlink(const std::string& target, const At& at) {
