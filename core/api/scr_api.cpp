@@ -10,6 +10,7 @@
 #include "core/base/log.hpp"
 #include "core/mpi/mpi_communicator.hpp"
 #include "core/mpi/single_communicator.hpp"
+#include "core/routing/session.hpp"
 #include "core/runtime/runtime.hpp"
 #include "core/scr.h"
 #include "h5scr/version.hpp"
@@ -202,9 +203,10 @@ int SCR_Init(void) {
   int initialized = 0;
   PMPI_Initialized(&initialized);
   if (initialized == 0) return refuse("SCR_Init", "must be called after MPI_Init");
+  scr::routing::Session::process().finish();  // a program that calls SCR_* does all by itself
   const int result = guarded("SCR_Init", [] {
     auto runtime = Runtime::start(scr::file_system(), world_communicator(), scr::log::host_name(),
-                                  global().config_calls);
+                                  {.calls = global().config_calls});
     if (!runtime.ok()) return refuse("SCR_Init", runtime.status().message());
     global().runtime = std::move(*runtime);
     return SCR_SUCCESS;

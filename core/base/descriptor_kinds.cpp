@@ -107,8 +107,8 @@ DescriptorKind route_kind() {
 }  // namespace
 
 std::span<const DescriptorKind> descriptor_kinds() {
-  static const std::vector<DescriptorKind> kinds = {groups_kind(), store_kind(), redundancy_kind(),
-                                                    route_kind()};
+  static const auto& kinds = *new std::vector<DescriptorKind>{
+      groups_kind(), store_kind(), redundancy_kind(), route_kind()};  // used after main(), too
   return kinds;
 }
 

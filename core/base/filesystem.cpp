@@ -234,4 +234,23 @@ FileSystem& file_system() {
   return *faulty != nullptr ? **faulty : real_file_system();
 }
 
+Status copy_contents(File& from, File& to) {
+  constexpr std::size_t kPiece = std::size_t{4} << 20;
+  std::vector<std::byte> buffer(kPiece);
+  for (std::uint64_t offset = 0;;) {
+    SCR_ASSIGN_OR_RETURN(const std::size_t count, from.read(buffer, offset));
+    if (count == 0) return {};
+    SCR_RETURN_IF_ERROR(to.write_all(std::span(buffer).first(count), offset));
+    offset += count;
+  }
+}
+
+Status copy_file(FileSystem& fs, const At& from, const At& to) {
+  SCR_ASSIGN_OR_RETURN(auto source, fs.open(from, OpenOptions::read()));
+  SCR_ASSIGN_OR_RETURN(auto target, fs.open(to, OpenOptions::create_truncate()));
+  SCR_RETURN_IF_ERROR(copy_contents(*source, *target));
+  SCR_RETURN_IF_ERROR(target->sync());
+  return target->close();
+}
+
 }  // namespace scr

@@ -195,6 +195,11 @@ class FileSystem {
                                mode_t mode = 0666);
 };
 
+// Copies all bytes of one open file to another.
+Status copy_contents(File& from, File& to);
+// Makes or replaces `to` with what `from` holds, durably; not atomic.
+Status copy_file(FileSystem& fs, const At& from, const At& to);
+
 // The plain POSIX file system.
 FileSystem& real_file_system();
 

@@ -2,8 +2,9 @@
 //
 //   SCR v: rank 3 on node7: ...     with v the library version
 //
-// Errors and warnings are always printed; SCR_DEBUG=1 adds what a user wants to know of each step,
-// 2 and more add detail. Any thread may log; a line is written with one system call.
+// Errors, warnings and notices (one line at the end of a run) are always printed; SCR_DEBUG=1 adds
+// what a user wants to know of each step, 2 and more add detail. Any thread may log; a line is
+// written with one system call.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,7 +14,7 @@
 
 namespace scr::log {
 
-enum class Level { kError = -2, kWarning = -1, kInfo = 1, kDetail = 2, kTrace = 3 };
+enum class Level { kError = -2, kWarning = -1, kNotice = 0, kInfo = 1, kDetail = 2, kTrace = 3 };
 
 // Lines of a level above this are dropped. Starts as the value of SCR_DEBUG, 0 if unset.
 void set_verbosity(int level);
@@ -37,6 +38,10 @@ void error(fmt::format_string<Args...> format, Args&&... args) {
 template <typename... Args>
 void warning(fmt::format_string<Args...> format, Args&&... args) {
   write(Level::kWarning, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void notice(fmt::format_string<Args...> format, Args&&... args) {
+  write(Level::kNotice, fmt::format(format, std::forward<Args>(args)...));
 }
 template <typename... Args>
 void info(fmt::format_string<Args...> format, Args&&... args) {

@@ -287,24 +287,25 @@ Table make_table() {
 
 }  // namespace
 
+// The tables are never destroyed: files may be closed, and flushed, after the end of main().
 std::span<const Parameter> parameters() {
-  static const Table table = make_table();
+  static const auto& table = *new Table(make_table());
   return table;
 }
 
 std::span<const std::string_view> parameter_names() {
-  static const std::vector<std::string_view> names = [] {
-    std::vector<std::string_view> result;
-    for (const Parameter& parameter : parameters()) result.push_back(parameter.name);
+  static const auto& names = *[] {
+    auto* result = new std::vector<std::string_view>;
+    for (const Parameter& parameter : parameters()) result->push_back(parameter.name);
     return result;
   }();
   return names;
 }
 
 const Parameter* find_parameter(std::string_view name) {
-  static const std::unordered_map<std::string_view, const Parameter*> by_name = [] {
-    std::unordered_map<std::string_view, const Parameter*> result;
-    for (const Parameter& parameter : parameters()) result.emplace(parameter.name, &parameter);
+  static const auto& by_name = *[] {
+    auto* result = new std::unordered_map<std::string_view, const Parameter*>;
+    for (const Parameter& parameter : parameters()) result->emplace(parameter.name, &parameter);
     return result;
   }();
   const auto found = by_name.find(name);

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "core/base/seam_guard.hpp"
 #include "core/base/filesystem.hpp"
 #include "core/base/posix.hpp"
 #include "core/base/real_file.hpp"
@@ -205,16 +206,21 @@ Status RealFileSystem::make_directory(const At& at, mode_t mode) {
 
 Status RealFileSystem::remove_directory(const At& at) {
   return call_at(at, "remove directory", [](int directory, const char* name) {
+    const SeamGuard guard;
     return ::unlinkat(directory, name, AT_REMOVEDIR);
   });
 }
 
 Status RealFileSystem::remove(const At& at) {
   return call_at(at, "remove",
-                 [](int directory, const char* name) { return ::unlinkat(directory, name, 0); });
+                 [](int directory, const char* name) {
+                   const SeamGuard guard;
+                   return ::unlinkat(directory, name, 0);
+                 });
 }
 
 Status RealFileSystem::rename(const At& from, const At& to, bool exclusive) {
+  const SeamGuard guard;
   Place source;
   Place target;
   int why = find_place(from, source);

@@ -29,17 +29,18 @@ Status agree(Communicator& comm, const Status& mine, std::string_view what, Repo
 Result<std::unique_ptr<Context>> Context::create(FileSystem& fs,
                                                  std::unique_ptr<Communicator> world,
                                                  const std::string& host,
-                                                 const std::vector<std::string>& calls,
-                                                 config::Mode mode) {
+                                                 const RunOptions& options) {
   std::unique_ptr<Context> context(new Context);
   context->fs_ = &fs;
   context->world_ = std::move(world);
   context->host_ = host;
   Communicator& comm = context->world();
-  SCR_RETURN_IF_ERROR(agree(comm, context->configure(calls, mode), "reading the configuration"));
+  SCR_RETURN_IF_ERROR(agree(comm, context->configure(options), "reading the configuration"));
   if (!context->config().get_bool("SCR_ENABLE")) {
     return failed_precondition("h5scr is disabled (SCR_ENABLE=0)");
   }
+  context->alone_ = options.alone;
+  if (options.alone) SCR_RETURN_IF_ERROR(context->take_slot(options.slot));
   context->nodes_ = make_node_communicators(comm, host);
   SCR_RETURN_IF_ERROR(context->open_directories());
   for (const auto& descriptor : context->config().redundancy()) {
@@ -49,15 +50,15 @@ Result<std::unique_ptr<Context>> Context::create(FileSystem& fs,
 }
 
 // Rank 0 alone reads files; every rank then builds the same configuration from what it sent.
-Status Context::configure(const std::vector<std::string>& calls, config::Mode mode) {
+Status Context::configure(const RunOptions& options) {
   const config::Environment environment = config::Environment::current();
   Hash message;
   Status status;
   if (rank() == 0) {
     auto sources = config::read_files(fs(), environment);
     if (sources.ok()) {
-      sources->calls = calls;
-      sources->mode = mode;
+      sources->calls = options.calls;
+      sources->mode = options.mode;
       message = sources->to_hash();
     } else {
       status = sources.status();
@@ -96,6 +97,27 @@ Result<std::string> Context::group_value(const std::string& group) const {
   return invalid_argument(fmt::format(
       "no line 'GROUPS={} {}=...' in the configuration tells which {} group this node belongs to",
       host_, group, group));
+}
+
+Status Context::take_slot(const std::string& slot) {
+  constexpr int kSlots = 1024;
+  const std::string base = config_->get_path("SCR_CNTL_BASE");
+  const std::string job_id = job_.job_id;
+  for (int i = 0; i < (slot.empty() ? kSlots : 1); ++i) {
+    job_.job_id = job_id + "." + (slot.empty() ? fmt::format("s{}", i) : slot);
+    SCR_ASSIGN_OR_RETURN(auto directory,
+                         prepare_private_directory(fs(), base, job_.private_path()));
+    OpenOptions options = OpenOptions::read_write();
+    options.create = true;
+    options.mode = 0600;
+    SCR_ASSIGN_OR_RETURN(slot_lock_, fs().open(At(*directory, "slot.lock"), options));
+    const Status status = slot_lock_->lock(LockMode::kExclusive, /*wait=*/false);
+    if (status.ok()) return {};
+    if (status.code() != StatusCode::kUnavailable) return status;
+  }
+  slot_lock_.reset();
+  return failed_precondition(fmt::format("job {} is running already: '{}/{}' is locked",
+                                         job_.job_id, base, job_.private_path()));
 }
 
 Status Context::open_directories() {
@@ -183,7 +205,7 @@ Status Context::activate_redundancy(const config::RedundancyDescriptor& descript
   request.failure_group = *value;
   request.host = host_;
   active.sets = redundancy::form_sets(world(), request);
-  if (rank() == 0 && request.scheme != redundancy::Scheme::kSingle &&
+  if (rank() == 0 && !alone_ && request.scheme != redundancy::Scheme::kSingle &&
       active.sets.front().scheme == redundancy::Scheme::kSingle) {
     log::warning(
         "all ranks are in one {} group ('{}'), so checkpoints cannot be protected against its "

@@ -30,14 +30,23 @@ struct ActiveRedundancy {
   std::string dataset_directory(int dataset_id) const;
 };
 
+// How a run starts.
+struct RunOptions {
+  std::vector<std::string> calls = {};  // arguments of SCR_Config so far; those of rank 0 count
+  config::Mode mode = config::Mode::kNative;
+  // A process by itself, of which several may work in one prefix directory at the same time: it
+  // takes the first free slot ("<jobid>.s0", "<jobid>.s1", ...) as its job, or the one named here.
+  bool alone = false;
+  std::string slot = {};
+};
+
 class Context {
  public:
-  // Collective. `calls` are the arguments of SCR_Config so far; those of rank 0 count.
+  // Collective.
   static Result<std::unique_ptr<Context>> create(FileSystem& fs,
                                                  std::unique_ptr<Communicator> world,
                                                  const std::string& host,
-                                                 const std::vector<std::string>& calls,
-                                                 config::Mode mode);
+                                                 const RunOptions& options);
 
   FileSystem& fs() const { return *fs_; }
   Communicator& world() const { return *world_; }
@@ -48,6 +57,7 @@ class Context {
   const std::string& host() const { return host_; }
   const config::Config& config() const { return *config_; }
   const JobInfo& job() const { return job_; }
+  bool alone() const { return alone_; }
   const Directory& control() const { return *control_; }
   // ".scr" in the prefix directory.
   std::string prefix_scr() const { return job_.prefix + "/.scr"; }
@@ -57,7 +67,9 @@ class Context {
 
  private:
   Context() = default;
-  Status configure(const std::vector<std::string>& calls, config::Mode mode);
+  Status configure(const RunOptions& options);
+  // Makes the slot part of the job's id.
+  Status take_slot(const std::string& slot);
   Status open_directories();
   Status open_store(const config::StoreDescriptor& descriptor);
   Status activate_redundancy(const config::RedundancyDescriptor& descriptor);
@@ -71,6 +83,8 @@ class Context {
   std::string host_;
   std::unique_ptr<config::Config> config_;
   JobInfo job_;
+  bool alone_ = false;
+  std::unique_ptr<File> slot_lock_;
   std::unique_ptr<Directory> control_;
   std::map<std::string, std::unique_ptr<Store>> stores_;
   std::map<std::uint64_t, ActiveRedundancy> redundancy_;

@@ -50,6 +50,8 @@ class Flusher {
 
   bool is_flushing(int dataset) const;
   bool idle() const { return queue_.empty(); }
+  // True if this rank has copied its part of the first of them.
+  bool copied() const { return !queue_.empty() && queue_.front().flush->copied(); }
   // Bytes of this rank, if the dataset is being flushed.
   std::optional<std::pair<std::uint64_t, std::uint64_t>> progress(int dataset) const;
 

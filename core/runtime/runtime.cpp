@@ -13,11 +13,10 @@ namespace scr {
 
 Result<std::unique_ptr<Runtime>> Runtime::start(FileSystem& fs, std::unique_ptr<Communicator> world,
                                                 const std::string& host,
-                                                const std::vector<std::string>& calls,
-                                                config::Mode mode) {
+                                                const RunOptions& options) {
   log::set_rank(world->rank());
   std::unique_ptr<Runtime> runtime(new Runtime);
-  SCR_ASSIGN_OR_RETURN(runtime->context_, Context::create(fs, std::move(world), host, calls, mode));
+  SCR_ASSIGN_OR_RETURN(runtime->context_, Context::create(fs, std::move(world), host, options));
   runtime->cache_ = std::make_unique<Cache>(*runtime->context_);
   runtime->flusher_ = std::make_unique<Flusher>(*runtime->context_, *runtime->cache_);
   SCR_RETURN_IF_ERROR(runtime->open_prefix());
@@ -25,7 +24,10 @@ Result<std::unique_ptr<Runtime>> Runtime::start(FileSystem& fs, std::unique_ptr<
   runtime->flusher_->take_over_transfers();
   SCR_RETURN_IF_ERROR(runtime->restore());
   SCR_RETURN_IF_ERROR(runtime->clean_prefix());
-  if (runtime->restart_candidate() == nullptr) SCR_RETURN_IF_ERROR(runtime->fetch_newest());
+  // Programs that do not call SCR_* read where the data is.
+  const bool fetches = options.mode == config::Mode::kNative;
+  if (fetches && runtime->restart_candidate() == nullptr)
+    SCR_RETURN_IF_ERROR(runtime->fetch_newest());
   const config::Config& config = runtime->context_->config();
   runtime->timer_ = CheckpointTimer(
       {config.get_uint("SCR_CHECKPOINT_INTERVAL"), config.get_double("SCR_CHECKPOINT_SECONDS"),

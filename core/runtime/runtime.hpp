@@ -31,12 +31,9 @@ enum DatasetFlags : int { kFlagNone = 0, kFlagCheckpoint = 1, kFlagOutput = 2 };
 
 class Runtime {
  public:
-  // Reads the configuration, makes directories, restores cached datasets. `calls` as in
-  // Context::create.
+  // Reads the configuration, makes directories, restores cached datasets.
   static Result<std::unique_ptr<Runtime>> start(FileSystem& fs, std::unique_ptr<Communicator> world,
-                                                const std::string& host,
-                                                const std::vector<std::string>& calls,
-                                                config::Mode mode = config::Mode::kNative);
+                                                const std::string& host, const RunOptions& options);
   // Ends the run and leaves the reason in the halt file. The object is of no use afterwards.
   Status finalize();
 
@@ -51,6 +48,38 @@ class Runtime {
   // read. Not collective.
   Result<std::string> route_file(std::string_view name);
   bool in_dataset() const { return writing_.has_value(); }
+
+  // --- windows, for programs that do not know of h5scr (runtime_window.cpp)
+  // ------------------------------------------ A window is a dataset whose name and kind are known
+  // only when it is sealed. It is opened as soon as the one before is sealed, so that files can be
+  // routed at any time without asking the other ranks.
+  Status open_window();
+  // Completes the window as a dataset. A rank without files gives no name; the lowest rank that has
+  // one decides, and all flags are put together.
+  Status seal_window(const std::string& name, int flags);
+  // Gives up a window in which nothing was written; its id is used again.
+  void close_window();
+  int window() const { return writing_ ? writing_->dataset.id : 0; }
+  const DatasetDescriptor& window_dataset() const { return writing_->dataset; }
+  // Where a file of the window is, whichever process of this node writes it.
+  std::string window_path(const std::string& relative) const;
+  // Takes a file off the window's list; not collective. Its data is left to the caller.
+  Status unregister_file(const std::string& absolute);
+  // Datasets that are complete in the cache, oldest first, and where they are on this node.
+  const std::vector<CachedDataset>& cached() const { return cached_; }
+  std::string cached_directory(int dataset) const;
+  const Filemap& filemap() const { return cache_->filemap(); }
+  bool is_in_prefix(int dataset) const;
+  // Ends background flushes whose data is there. Collective; cheap when `idle()`.
+  void poll() { poll_flushes(); }
+  bool idle() const { return flusher_->idle(); }
+  // True if the copies of this rank for the oldest background flush are done.
+  bool flush_copied() const { return flusher_->copied(); }
+  // Called, not collectively, with this rank's part of each dataset that leaves the cache, before
+  // its files go: one that was complete, or one that could not be completed.
+  using Observer = std::function<void(const FilemapEntry&)>;
+  void on_forget(Observer observer) { on_forget_ = std::move(observer); }
+  void on_abandon(Observer observer) { on_abandon_ = std::move(observer); }
 
   // --- restart (runtime_restart.cpp)
   // ------------------------------------------------------------------ Name of the checkpoint to
@@ -80,7 +109,7 @@ class Runtime {
   Status drop(const std::string& name);
   Status remove(const std::string& name);
 
-  const Context& context() const { return *context_; }
+  Context& context() const { return *context_; }
 
  private:
   // The dataset being written.
@@ -121,6 +150,7 @@ class Runtime {
   void mark_fetched(const std::string& directory_name, bool ok);
 
   DatasetDescriptor describe(const std::string& name, int flags);
+  Status announce(const std::string& name, int flags);
   Status begin_writing(bool fetching = false);
   // Collective: room for one more dataset like the last on every node?
   bool has_room(const Store& store);
@@ -153,9 +183,12 @@ class Runtime {
   std::unique_ptr<Flusher> flusher_;
   std::optional<JobOwner> owner_;
   std::unique_ptr<File> prefix_lock_;  // on rank 0
+  bool prefix_is_shared_ = false;      // with other processes that work alone
   EventLog log_;
   EventToken run_event_;
   EventToken compute_event_;
+  Observer on_forget_;
+  Observer on_abandon_;
   CheckpointTimer timer_;
   FlushFile flush_file_;
   bool flush_leftovers_ = false;       // a flush of this run has failed

@@ -42,6 +42,8 @@ Status check_summary(FileSystem& fs, const std::string& directory,
 // ------------------------------------------------------------------
 
 // One job at a time works on a prefix directory: rank 0 holds a lock for as long as the job lives.
+// Processes that work alone share it among themselves; only one that comes while no other is there
+// cleans up after earlier runs.
 Status Runtime::open_prefix() {
   Context& c = *context_;
   Status status;
@@ -51,6 +53,10 @@ Status Runtime::open_prefix() {
     auto lock = c.fs().open(c.prefix_scr() + "/" + std::string(kOwnerLockName), options);
     status = lock.status();
     if (status.ok()) status = (*lock)->lock(LockMode::kExclusive, /*wait=*/false);
+    if (status.code() == StatusCode::kUnavailable && c.alone()) {
+      prefix_is_shared_ = true;
+      status = (*lock)->lock(LockMode::kShared, /*wait=*/false);
+    }
     if (status.code() == StatusCode::kUnavailable) {
       status = failed_precondition(fmt::format("the prefix directory '{}' is in use by {}",
                                                c.job().prefix, owner_text(c.fs(), c.prefix_scr())));
@@ -72,7 +78,8 @@ Status Runtime::open_prefix() {
     }
     if (status.ok() && c.config().get_bool("SCR_PREFIX_PURGE")) trim_prefix(0);
     std::vector<std::string> rolled;
-    if (status.ok()) status = flush::roll_forward(c.fs(), c.job().prefix, &rolled);
+    if (status.ok() && !prefix_is_shared_)
+      status = flush::roll_forward(c.fs(), c.job().prefix, &rolled);
     for (const std::string& name : rolled)
       log::info("the flush of '{}', which was cut, is complete now", name);
     if (status.ok()) {
@@ -104,7 +111,13 @@ Status Runtime::clean_prefix() {
   Status status;
   Hash message;
   if (c.rank() == 0) {
-    status = flush::clean_up(c.fs(), c.job().prefix, keep);
+    if (!prefix_is_shared_) status = flush::clean_up(c.fs(), c.job().prefix, keep);
+    // From here on other processes that work alone may use the prefix directory too.
+    if (c.alone() && prefix_lock_ && !prefix_is_shared_) {
+      prefix_is_shared_ = true;
+      Status shared = prefix_lock_->lock(LockMode::kShared, /*wait=*/false);
+      if (!shared.ok()) log::warning("{}", shared.message());
+    }
     auto index = flush::read_index(c.fs(), c.job().prefix);
     if (status.ok()) status = index.status();
     for (const CachedDataset& cached : cached_) {
@@ -204,6 +217,7 @@ void Runtime::settle(const std::vector<FlushOutcome>& outcomes) {
 
 // Temporary files of flushes that failed, whose datasets have left the cache since.
 void Runtime::remove_flush_leftovers() {
+  if (prefix_is_shared_) return;  // they may be another process's
   std::vector<std::int64_t> keep;
   for (const CachedDataset& cached : cached_) keep.push_back(cached.dataset.created);
   Status status = flush::clean_up(context_->fs(), context_->job().prefix, keep);

@@ -61,16 +61,9 @@ Status Runtime::start_dataset(const std::optional<std::string>& name, int flags,
   timer_.start_checkpoint(now());
   poll_flushes();
 
-  Hash message;
-  if (c.rank() == 0) message = describe(name.value_or(""), flags).to_hash();
-  SCR_RETURN_IF_ERROR(broadcast_hash(c.world(), message, 0));
-  SCR_ASSIGN_OR_RETURN(DatasetDescriptor dataset, DatasetDescriptor::from_hash(message));
-  last_dataset_ = dataset.id;
+  SCR_RETURN_IF_ERROR(announce(name.value_or(""), flags));
+  const DatasetDescriptor& dataset = writing_->dataset;
   if (dataset.is_checkpoint()) last_checkpoint_ = dataset.checkpoint;
-
-  writing_.emplace();
-  writing_->dataset = dataset;
-  writing_->redundancy = &c.redundancy_for(dataset.id, dataset.output);
   if (c.rank() == 0) {
     writing_->event =
         log_.begin(dataset.is_checkpoint() ? EventType::kCheckpoint : EventType::kOutput,
@@ -78,6 +71,20 @@ Status Runtime::start_dataset(const std::optional<std::string>& name, int flags,
   }
   Status status = begin_writing();
   if (!status.ok()) return abandon(status);
+  return {};
+}
+
+// Rank 0 makes the descriptor of the next dataset; everyone starts to write it.
+Status Runtime::announce(const std::string& name, int flags) {
+  Context& c = *context_;
+  Hash message;
+  if (c.rank() == 0) message = describe(name, flags).to_hash();
+  SCR_RETURN_IF_ERROR(broadcast_hash(c.world(), message, 0));
+  SCR_ASSIGN_OR_RETURN(DatasetDescriptor dataset, DatasetDescriptor::from_hash(message));
+  last_dataset_ = dataset.id;
+  writing_.emplace();
+  writing_->redundancy = &c.redundancy_for(dataset.id, dataset.output);
+  writing_->dataset = std::move(dataset);
   return {};
 }
 
@@ -401,6 +408,10 @@ Status Runtime::abandon(const Status& why) {
   if (context_->rank() == 0) {
     log::warning("dataset {} ('{}') is dropped: {}", id, writing_->dataset.name, why.message());
   }
+  if (const FilemapEntry* entry = cache_->filemap().get(context_->rank(), id);
+      entry != nullptr && on_abandon_) {
+    on_abandon_(*entry);
+  }
   Status status = cache_->remove_dataset(id);
   if (!status.ok()) log::warning("{}", status.message());
   end_writing(why);
@@ -476,6 +487,10 @@ Status Runtime::remember(const CachedDataset& cached) {
 }
 
 Status Runtime::forget(int dataset) {
+  if (const FilemapEntry* entry = cache_->filemap().get(context_->rank(), dataset);
+      entry != nullptr && on_forget_) {
+    on_forget_(*entry);
+  }
   std::erase_if(cached_, [&](const CachedDataset& cached) { return cached.dataset.id == dataset; });
   flush_file_.remove(dataset);
   Status status = cache_->remove_dataset(dataset);

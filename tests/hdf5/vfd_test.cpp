@@ -305,11 +305,11 @@ TEST_F(Vfd, CreatesWithTheUmaskAsSec2Does) {
             static_cast<std::filesystem::perms>(0640));
 }
 
-TEST_F(Vfd, RefusesAConfigurationStringThatItWouldIgnore) {
+TEST_F(Vfd, RefusesAConfigurationStringThatItDoesNotUnderstand) {
   const hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
   ASSERT_GE(H5Pset_driver_by_name(fapl, H5FD_SCR_NAME, "route=all"), 0);
   EXPECT_LT(H5Fcreate((directory_ / "x.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, fapl), 0);
-  EXPECT_THAT(deepest_error().text, HasSubstr("unset HDF5_DRIVER_CONFIG"));
+  EXPECT_THAT(deepest_error().text, HasSubstr("the driver configuration 'route=all'"));
 }
 
 TEST_F(Vfd, PropertyRefusesAConfigurationItDoesNotUnderstand) {

@@ -375,14 +375,12 @@ TEST_F(IndexFile, AFailedOperationIsReportedAndLeavesTheOldOrTheNewIndex) {
   }
 }
 
-TEST_F(IndexFile, OfTenThousandDatasetsLoadsAtOnce) {
+TEST_F(IndexFile, HoldsTenThousandDatasets) {
   ASSERT_TRUE(update_index(real_file_system(), prefix(), [](Index& index) -> Status {
                 for (int id = 1; id <= 10000; ++id) index.put(entry(id));
                 return {};
               }).ok());
-  const auto start = std::chrono::steady_clock::now();
   EXPECT_EQ(read().entries().size(), 10000U);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 
 TEST_F(IndexFile, DatasetDirectoriesAreTakenOnlyOnce) {

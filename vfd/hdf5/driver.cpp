@@ -1,8 +1,9 @@
 // The HDF5 virtual file driver "scr".
 //
-// Every file passes through: it is opened where the application says, and behaves as with HDF5's
-// own driver sec2, whose files it reads and writes byte for byte. No callback is collective or
-// calls MPI. HDF5 calls one callback at a time.
+// Which bytes a file has is the session's business (core/routing/session.hpp): it may be in the
+// cache, on another node, in a container, or simply at its name. To HDF5 it behaves as with its own
+// driver sec2, whose files it reads and writes byte for byte. No callback is collective or calls
+// MPI. HDF5 calls one callback at a time.
 #include "vfd/hdf5/driver.hpp"
 
 #include <fmt/format.h>
@@ -19,6 +20,8 @@
 #include <utility>
 
 #include "core/base/filesystem.hpp"
+#include "core/base/text.hpp"
+#include "core/routing/session.hpp"
 #include "vfd/hdf5/h5fd_scr.h"
 
 namespace scr::vfd {
@@ -28,10 +31,11 @@ constexpr auto kLargestAddress = static_cast<haddr_t>(std::numeric_limits<off_t>
 
 // HDF5 holds a pointer to the base class and fills it in after open().
 struct OpenFile : H5FD_t {
-  OpenFile(Hdf5Library& library_in, std::unique_ptr<File> file_in, const FileInfo& info)
+  OpenFile(Hdf5Library& library_in, routing::Session::Opened opened, const FileInfo& info)
       : H5FD_t(),
         library(library_in),
-        file(std::move(file_in)),
+        file(std::move(opened.file)),
+        routed(opened.routed),
         descriptor(file->descriptor()),
         device(info.device),
         inode(info.inode),
@@ -39,11 +43,13 @@ struct OpenFile : H5FD_t {
 
   Hdf5Library& library;
   std::unique_ptr<File> file;
-  int descriptor;  // applications get a pointer to it
+  routing::RoutedFile* routed;  // the same, unless it is simply the file of its name
+  int descriptor;               // applications get a pointer to it
   dev_t device;
   ino_t inode;
   haddr_t end_of_addresses = 0;  // end of what HDF5 has allocated in the file
   haddr_t end_of_file;           // end of the file on disk
+  bool truncate_called = false;  // since the last flush
   bool ignore_disabled_locks = false;
   bool ignore_driver_info = false;
 };
@@ -81,27 +87,39 @@ bool ignores_driver_info(Hdf5Library& library, hid_t fapl_id) {
          library.get_property(fapl_id, kProperty, &ignore) >= 0 && ignore;
 }
 
-Status check_configuration(Hdf5Library& library, hid_t fapl_id) {
-  if (library.get_driver_config_string(fapl_id, nullptr, 0) <= 0) return {};
-  return invalid_argument(
-      "cannot use the driver configuration string: this version of the driver has no settings; "
-      "unset "
-      "HDF5_DRIVER_CONFIG, or give none with the driver's name");
+// HDF5_DRIVER_CONFIG, or what came with the driver's name: lines as of a configuration file, with
+// ';' between them.
+Status configure(Hdf5Library& library, hid_t fapl_id) {
+  const ssize_t length = library.get_driver_config_string(fapl_id, nullptr, 0);
+  if (length <= 0) return {};
+  std::string text(static_cast<std::size_t>(length) + 1, '\0');
+  library.get_driver_config_string(fapl_id, text.data(), text.size());
+  text.resize(static_cast<std::size_t>(length));
+  std::ranges::replace(text, '\n', ';');
+  std::vector<std::string> calls;
+  for (std::string_view line : text::split(text, ';')) {
+    line = text::trim(line);
+    if (!line.empty()) calls.emplace_back(line);
+  }
+  return routing::Session::process().configure(calls).with_context(
+      fmt::format("the driver configuration '{}'", text));
 }
 
 Result<std::unique_ptr<OpenFile>> open_path(Hdf5Library& library, const char* name, unsigned flags,
                                             hid_t fapl_id) {
   if (name == nullptr || *name == '\0')
     return invalid_argument("cannot open a file without a name");
-  SCR_RETURN_IF_ERROR(check_configuration(library, fapl_id));
+  SCR_RETURN_IF_ERROR(configure(library, fapl_id));
   const bool ignore_locks = ignores_disabled_locks(library, fapl_id);
   const bool ignore_info = ignores_driver_info(library, fapl_id);
-  SCR_ASSIGN_OR_RETURN(auto file, file_system().open(name, options_from(flags)));
-  SCR_ASSIGN_OR_RETURN(const FileInfo info, file->info());
-  auto opened = std::make_unique<OpenFile>(library, std::move(file), info);
-  opened->ignore_disabled_locks = ignore_locks;
-  opened->ignore_driver_info = ignore_info;
-  return opened;
+  const bool swmr = (flags & (H5F_ACC_SWMR_READ | H5F_ACC_SWMR_WRITE)) != 0;
+  SCR_ASSIGN_OR_RETURN(auto opened,
+                       routing::Session::process().open(name, options_from(flags), swmr));
+  SCR_ASSIGN_OR_RETURN(const FileInfo info, opened.file->info());
+  auto file = std::make_unique<OpenFile>(library, std::move(opened), info);
+  file->ignore_disabled_locks = ignore_locks;
+  file->ignore_driver_info = ignore_info;
+  return file;
 }
 
 // Opens or creates a file. HDF5 opens an existing file without H5F_ACC_TRUNC first, to see whether
@@ -125,10 +143,19 @@ herr_t close(H5FD_t* closing) {
   return guarded(file->library, {"close", Failure::kClose}, [&] { return file->file->close(); });
 }
 
+// A routed file may have moved since it was opened.
+std::pair<dev_t, ino_t> identity(const OpenFile& file) {
+  if (file.routed != nullptr) {
+    auto info = file.routed->info();
+    if (info.ok()) return {info->device, info->inode};
+  }
+  return {file.device, file.inode};
+}
+
 // Orders two files; equal means the same file on disk, and HDF5 then shares one open between them.
 int compare(const H5FD_t* a, const H5FD_t* b) {
-  const std::pair first(open_file(a).device, open_file(a).inode);
-  const std::pair second(open_file(b).device, open_file(b).inode);
+  const auto first = identity(open_file(a));
+  const auto second = identity(open_file(b));
   return first < second ? -1 : first > second ? 1 : 0;
 }
 
@@ -136,8 +163,11 @@ int compare(const H5FD_t* a, const H5FD_t* b) {
 herr_t query(const H5FD_t* file, unsigned long* flags) {
   if (flags == nullptr) return 0;
   *flags = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_DATA_SIEVE |
-           H5FD_FEAT_AGGREGATE_SMALLDATA | H5FD_FEAT_POSIX_COMPAT_HANDLE |
-           H5FD_FEAT_SUPPORTS_SWMR_IO | H5FD_FEAT_DEFAULT_VFD_COMPATIBLE;
+           H5FD_FEAT_AGGREGATE_SMALLDATA | H5FD_FEAT_DEFAULT_VFD_COMPATIBLE;
+  // With a handle HDF5 would look at the file of the application's name, which a routed one is not.
+  if (file == nullptr || open_file(file).routed == nullptr) {
+    *flags |= H5FD_FEAT_POSIX_COMPAT_HANDLE | H5FD_FEAT_SUPPORTS_SWMR_IO;
+  }
   if (file != nullptr && open_file(file).ignore_driver_info) *flags |= H5FD_FEAT_IGNORE_DRVRINFO;
   return 0;
 }
@@ -160,6 +190,7 @@ herr_t get_handle(H5FD_t* file, hid_t, void** handle) {
   OpenFile& target = open_file(file);
   return guarded(target.library, {"get_handle", Failure::kArguments}, [&]() -> Status {
     if (handle == nullptr) return invalid_argument("cannot return the file handle: no place given");
+    target.descriptor = target.file->descriptor();
     *handle = &target.descriptor;
     return {};
   });
@@ -203,9 +234,21 @@ herr_t write(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size,
   });
 }
 
+// Nothing is held back in the process, and H5Fflush does not mean fsync; but a file that stays open
+// while it is flushed again and again should not be in the cache. HDF5 calls this for many reasons,
+// for the whole file only after truncate().
+herr_t flush(H5FD_t* file, hid_t, hbool_t closing) {
+  OpenFile& target = open_file(file);
+  const bool whole = std::exchange(target.truncate_called, false);
+  if (target.routed == nullptr || closing || !whole) return 0;
+  return guarded(target.library, {"flush", Failure::kWrite},
+                 [&] { return target.routed->flush_hint(); });
+}
+
 // Makes the file on disk end where the addresses end.
 herr_t truncate(H5FD_t* file, hid_t, hbool_t) {
   OpenFile& target = open_file(file);
+  target.truncate_called = true;
   return guarded(target.library, {"truncate", Failure::kTruncate}, [&]() -> Status {
     if (target.end_of_file == target.end_of_addresses) return {};
     SCR_RETURN_IF_ERROR(target.file->truncate(target.end_of_addresses));
@@ -217,7 +260,9 @@ herr_t truncate(H5FD_t* file, hid_t, hbool_t) {
 // flock(), as sec2 does, so that a file opened with either driver is protected from the other; the
 // locks of the file-system seam are of another kind and would not meet these.
 Status change_lock(const OpenFile& file, int operation, const char* tried) {
-  if (::flock(file.descriptor, operation) == 0) return {};
+  const int descriptor = file.file->descriptor();
+  if (descriptor < 0) return {};  // in a container or on another node: read-only, and unchanging
+  if (::flock(descriptor, operation) == 0) return {};
   const int why = errno;
   if (why == ENOSYS && file.ignore_disabled_locks) return {};
   const char* advice = why == EWOULDBLOCK
@@ -250,7 +295,7 @@ herr_t remove(const char* name, hid_t) {
   if (library == nullptr) return -1;
   library->prepare_errors();
   return guarded(*library, {"delete", Failure::kDelete},
-                 [&] { return file_system().remove(name); });
+                 [&] { return routing::Session::process().remove(name); });
 }
 
 // Special requests. None is known; an unknown one fails only if the caller insists.
@@ -263,8 +308,11 @@ herr_t control(H5FD_t* file, std::uint64_t request, std::uint64_t flags, const v
   });
 }
 
-// HDF5 closes, and with it all ids that we hold.
+// HDF5 closes, and with it all ids that we hold. A process by itself flushes what it wrote; it may
+// open HDF5 again.
 herr_t terminate() {
+  routing::Session& session = routing::Session::process();
+  if (!session.attached()) session.finish();
   Hdf5Library* const library = Hdf5Library::of_caller(__builtin_return_address(0));
   if (library != nullptr) library->forget_ids();
   return 0;
@@ -306,7 +354,7 @@ const H5FD_class_t kDriverClass = {
     .write_vector = nullptr,
     .read_selection = nullptr,
     .write_selection = nullptr,
-    .flush = nullptr,  // nothing is held back in the process; H5Fflush does not mean fsync
+    .flush = flush,
     .truncate = truncate,
     .lock = lock,
     .unlock = unlock,

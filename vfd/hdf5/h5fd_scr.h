@@ -27,18 +27,23 @@ extern "C" {
 #define H5FD_SCR_CONFIG_MAGIC 0x53435246u /* "SCRF" */
 #define H5FD_SCR_CONFIG_VERSION 1u
 
-/* How the driver is to work. Start from H5FD_SCR_CONFIG_DEFAULT. There is nothing to choose yet;
- * the reserved fields are zero, so that a program compiled today means the same with a later h5scr.
- */
+#define H5FD_SCR_MAX_SETTINGS 4096
+
+/* How the driver is to work. Start from H5FD_SCR_CONFIG_DEFAULT. The reserved fields are zero, so
+ * that a program compiled today means the same with a later h5scr. */
 typedef struct H5FD_scr_config_t {
   uint32_t magic;   /* H5FD_SCR_CONFIG_MAGIC */
   uint32_t version; /* H5FD_SCR_CONFIG_VERSION */
   uint64_t reserved[6];
+  /* Parameters and ROUTE rules as in a configuration file, with ';' between lines:
+   * "SCR_COPY_TYPE=RS; ROUTE=ckpt_*.h5 TYPE=CKPT". Also what HDF5_DRIVER_CONFIG holds. All files of
+   * a process have the same. Empty: what environment and configuration files say. */
+  char settings[H5FD_SCR_MAX_SETTINGS];
 } H5FD_scr_config_t;
 
-#define H5FD_SCR_CONFIG_DEFAULT                                          \
-  {                                                                      \
-    H5FD_SCR_CONFIG_MAGIC, H5FD_SCR_CONFIG_VERSION, { 0, 0, 0, 0, 0, 0 } \
+#define H5FD_SCR_CONFIG_DEFAULT                                              \
+  {                                                                          \
+    H5FD_SCR_CONFIG_MAGIC, H5FD_SCR_CONFIG_VERSION, { 0, 0, 0, 0, 0, 0 }, "" \
   }
 
 /* Makes files opened with this file access property list go through the driver. A null `config`

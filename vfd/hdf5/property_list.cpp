@@ -18,17 +18,20 @@ Status check(const H5FD_scr_config_t& config) {
         "cannot use the H5FD_scr_config_t: a reserved field is not zero; start from "
         "H5FD_SCR_CONFIG_DEFAULT");
   }
+  if (std::ranges::find(config.settings, '\0') == std::end(config.settings)) {
+    return invalid_argument("cannot use the H5FD_scr_config_t: the settings do not end");
+  }
   return {};
 }
 
 // By name, so that a driver that HDF5 has loaded from the plug-in path already is the one used: two
 // registrations of one driver would not see that they have the same file open.
-Status set_driver(Hdf5Library& library, hid_t fapl_id) {
+Status set_driver(Hdf5Library& library, hid_t fapl_id, const char* settings) {
   if (library.is_driver_registered_by_name(H5FD_SCR_NAME) <= 0 &&
       library.register_driver(&kDriverClass) < 0) {
     return internal_error("cannot register the driver with HDF5");
   }
-  if (library.set_driver_by_name(fapl_id, H5FD_SCR_NAME, nullptr) < 0) {
+  if (library.set_driver_by_name(fapl_id, H5FD_SCR_NAME, settings) < 0) {
     return invalid_argument("cannot set the driver: the id is not a file access property list");
   }
   return {};
@@ -56,7 +59,8 @@ herr_t H5Pset_fapl_scr(hid_t fapl_id, const H5FD_scr_config_t* config) {
   library->prepare_errors();
   return guarded(*library, {"H5Pset_fapl_scr", Failure::kProperty}, [&]() -> scr::Status {
     if (config != nullptr) SCR_RETURN_IF_ERROR(check(*config));
-    return set_driver(*library, fapl_id);
+    const bool has_settings = config != nullptr && config->settings[0] != '\0';
+    return set_driver(*library, fapl_id, has_settings ? config->settings : nullptr);
   });
 }
 
@@ -70,6 +74,7 @@ herr_t H5Pget_fapl_scr(hid_t fapl_id, H5FD_scr_config_t* config) {
       return scr::invalid_argument("cannot return the settings: no place given");
     SCR_RETURN_IF_ERROR(check_driver(*library, fapl_id));
     *config = H5FD_SCR_CONFIG_DEFAULT;
+    library->get_driver_config_string(fapl_id, config->settings, sizeof config->settings);
     return {};
   });
 }

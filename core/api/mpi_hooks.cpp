@@ -1,0 +1,139 @@
+// The runtime of programs that do not call SCR_*: started and ended with MPI, told of the program's
+// collective calls (DESIGN §3).
+#include "core/api/mpi_hooks.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <exception>
+
+#include "core/base/log.hpp"
+#include "core/mpi/mpi_communicator.hpp"
+#include "core/routing/session.hpp"
+
+namespace {
+
+using scr::routing::Session;
+
+// Collective calls between two looks while nothing happens: doubles up to this.
+constexpr int kLongestPause = 256;
+
+struct State {
+  MPI_Comm program = MPI_COMM_WORLD;  // all ranks of this program
+  bool one_thread = true;             // only one thread at a time calls MPI
+  int pause = 1;                      // collective calls until the next look; the same on all ranks
+  int since = 0;
+};
+
+State& state() {
+  static State instance;
+  return instance;
+}
+
+// A launch of several programs has one world; each program is by itself.
+MPI_Comm program_communicator() {
+  void* value = nullptr;
+  int found = 0;
+  PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, static_cast<void*>(&value), &found);
+  int mine = found != 0 ? *static_cast<int*>(value) : 0;
+  std::array<int, 2> range = {mine, -mine};
+  PMPI_Allreduce(MPI_IN_PLACE, range.data(), 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+  if (range[0] == -range[1]) return MPI_COMM_WORLD;
+  MPI_Comm program = MPI_COMM_NULL;
+  PMPI_Comm_split(MPI_COMM_WORLD, mine, 0, &program);
+  return program;
+}
+
+int start() {
+  try {
+    state().program = program_communicator();
+    auto world = scr::MpiCommunicator::duplicate_of(state().program);
+    int level = MPI_THREAD_SINGLE;
+    PMPI_Query_thread(&level);
+    state().one_thread = level != MPI_THREAD_MULTIPLE;
+    const int rank = world->rank();
+    auto runtime = scr::Runtime::start(scr::file_system(), std::move(world), scr::log::host_name(),
+                                       {.mode = scr::config::Mode::kTransparent});
+    if (!runtime.ok()) {
+      if (rank == 0)
+        scr::log::warning("{}; files are opened as without h5scr", runtime.status().message());
+      Session::process().disable();
+      return -1;
+    }
+    Session::process().attach(std::move(*runtime));
+    return 0;
+  } catch (const std::exception& error) {
+    scr::log::error("{}", error.what());
+    return -1;
+  }
+}
+
+// A halt condition holds: the run ends here, with everything flushed.
+void exit_if_halted() {
+  Session& session = Session::process();
+  if (!session.must_exit()) return;
+  scr::log::info("ending the run: a halt condition holds");
+  session.finish();
+  PMPI_Finalize();
+  _exit(EXIT_SUCCESS);
+}
+
+// One small reduction; an exception of ours must not reach the program.
+int look(MPI_Comm comm) {
+  Session& session = Session::process();
+  Session::Vote votes = session.vote();
+  const int result = PMPI_Allreduce(MPI_IN_PLACE, votes.data(), static_cast<int>(votes.size()),
+                                    MPI_INT64_T, MPI_MAX, comm);
+  if (result != MPI_SUCCESS) return result;
+  try {
+    const bool busy = session.decide(votes);
+    state().pause = busy ? 1 : std::min(state().pause * 2, kLongestPause);
+    state().since = 0;
+  } catch (const std::exception& error) {
+    scr::log::error("{}", error.what());
+  }
+  exit_if_halted();
+  return MPI_SUCCESS;
+}
+
+// Where several threads call MPI, only calls on MPI_COMM_WORLD have an order that all ranks share.
+int is_world(MPI_Comm comm) {
+  if (!Session::process().attached()) return 0;
+  if (comm == state().program) return 1;
+  if (!state().one_thread || comm == MPI_COMM_NULL) return 0;
+  int inter = 0;
+  PMPI_Comm_test_inter(comm, &inter);
+  if (inter != 0) return 0;
+  int size = 0;
+  int world = 0;
+  PMPI_Comm_size(comm, &size);
+  PMPI_Comm_size(state().program, &world);
+  if (size != world) return 0;
+  if (state().program == MPI_COMM_WORLD) return 1;
+  int same = MPI_UNEQUAL;
+  PMPI_Comm_compare(comm, state().program, &same);
+  return same != MPI_UNEQUAL ? 1 : 0;
+}
+
+// No rank leaves the reduction before all have come, so it is a barrier, too.
+int barrier(MPI_Comm comm) { return look(comm); }
+
+void collective(MPI_Comm comm) {
+  if (++state().since >= state().pause) (void)look(comm);
+}
+
+void finish() {
+  try {
+    Session::process().finish();
+  } catch (const std::exception& error) {
+    scr::log::error("{}", error.what());
+  }
+}
+
+}  // namespace
+
+const scr_mpi_hooks* scr_get_mpi_hooks(int version) {
+  static const scr_mpi_hooks hooks = {
+      SCR_MPI_HOOKS_VERSION, start, barrier, collective, is_world, finish};
+  return version == SCR_MPI_HOOKS_VERSION ? &hooks : nullptr;
+}

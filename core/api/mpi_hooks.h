@@ -1,0 +1,38 @@
+/* What libscr offers to the MPI layer (vfd/mpiio), which loads it at MPI_Init and has no C++.
+ *
+ * All functions are called by threads that may call MPI. Ours; not installed. */
+#ifndef SCR_MPI_HOOKS_H
+#define SCR_MPI_HOOKS_H
+
+#include <mpi.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SCR_MPI_HOOKS_VERSION 1
+
+typedef struct scr_mpi_hooks {
+  int version;
+  /* After MPI_Init, collective over the program: starts the runtime. 0 if files are routed; if not,
+   * the reason has been said, and no other function need be called. */
+  int (*start)(void);
+  /* Does MPI_Barrier on a communicator that holds all ranks of the program, and what is due there.
+   */
+  int (*barrier)(MPI_Comm comm);
+  /* Before another blocking collective call on such a communicator. */
+  void (*collective)(MPI_Comm comm);
+  /* True if the communicator holds all ranks of the program. */
+  int (*is_world)(MPI_Comm comm);
+  /* Before MPI_Finalize, collective. */
+  void (*finish)(void);
+} scr_mpi_hooks;
+
+/* By dlsym. NULL if `version` is not known. */
+const scr_mpi_hooks* scr_get_mpi_hooks(int version);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

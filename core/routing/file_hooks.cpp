@@ -1,0 +1,55 @@
+#include "core/routing/file_hooks.h"
+
+#include <dlfcn.h>
+
+#include <cerrno>
+#include <exception>
+
+#include "core/base/log.hpp"
+#include "core/base/seam_guard.hpp"
+#include "core/routing/file_hooks.hpp"
+#include "core/routing/session.hpp"
+
+namespace scr::routing {
+
+namespace {
+
+template <typename Body>
+int hooked(Body body) {
+  if (inside_seam()) return 0;  // h5scr's own call
+  const int saved = errno;
+  try {
+    auto handled = body();
+    if (handled.ok()) {
+      errno = saved;
+      return *handled ? 1 : 0;
+    }
+    log::error("{}", handled.status().message());
+    errno = handled.status().errno_value() != 0 ? handled.status().errno_value() : EIO;
+  } catch (const std::exception& error) {
+    log::error("{}", error.what());
+    errno = EIO;
+  }
+  return -1;
+}
+
+int hook_unlink(const char* path) {
+  return hooked([&] { return Session::process().unlinked(path); });
+}
+
+int hook_rename(const char* from, const char* to) {
+  return hooked([&] { return Session::process().renamed(from, to); });
+}
+
+}  // namespace
+
+void register_file_hooks() {
+  static const scr_file_hooks table = {hook_unlink, hook_rename};
+  using Register = void (*)(const scr_file_hooks*);
+  auto* preload = reinterpret_cast<Register>(dlsym(RTLD_DEFAULT, "scr_register_file_hooks"));
+  if (preload != nullptr) preload(&table);
+}
+
+bool preload_is_here() { return dlsym(RTLD_DEFAULT, "scr_register_file_hooks") != nullptr; }
+
+}  // namespace scr::routing

@@ -1,0 +1,24 @@
+/* What the session of a process offers to a preload (vfd/mpiio): a say in system calls that change
+ * names. The session registers itself with the preload, if there is one, when the first file is
+ * opened. Ours; not installed. */
+#ifndef SCR_FILE_HOOKS_H
+#define SCR_FILE_HOOKS_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* 1: done; 0: nothing to do with h5scr, make the system call; -1: failed, errno is set. */
+typedef struct scr_file_hooks {
+  int (*unlink)(const char* path);
+  int (*rename)(const char* from, const char* to);
+} scr_file_hooks;
+
+/* Defined by the preload. */
+void scr_register_file_hooks(const scr_file_hooks* table);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

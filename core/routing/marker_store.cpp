@@ -1,0 +1,67 @@
+#include "core/routing/marker_store.hpp"
+
+#include <fmt/format.h>
+
+#include "core/base/checksum.hpp"
+#include "core/base/log.hpp"
+
+namespace scr::routing {
+
+namespace {
+
+constexpr unsigned kFolders = 64;  // so that no directory gets all notes of a large run
+
+std::uint32_t crc_of(const std::string& text) { return crc32(std::as_bytes(std::span(text))); }
+
+}  // namespace
+
+std::string MarkerStore::note_path(const std::string& relative) const {
+  const std::uint32_t crc = crc_of(relative);
+  return fmt::format("{}/.scr/markers/{:02}/{:08x}{:08x}", prefix_, crc % kFolders, crc,
+                     crc_of("note:" + relative));
+}
+
+Status MarkerStore::put(const Marker& marker, Visible visible) {
+  const std::string note = note_path(marker.file);
+  SCR_RETURN_IF_ERROR(fs_.make_directories(note.substr(0, note.rfind('/'))));
+  SCR_RETURN_IF_ERROR(write_marker(fs_, note, marker));
+  if (visible == Visible::kNo) return {};
+  Status status = write_marker(fs_, path(marker.file), marker);
+  return status.errno_value() == EEXIST ? Status() : status;
+}
+
+Status MarkerStore::drop(const Marker& marker) {
+  Status status = remove_marker(fs_, path(marker.file), marker);
+  Status note = remove_marker(fs_, note_path(marker.file), marker);
+  return status.ok() ? note : status;
+}
+
+Result<std::optional<Marker>> MarkerStore::find(const std::string& relative) {
+  auto note = read_marker(fs_, note_path(relative));
+  // Two names with one note: the visible marker decides.
+  if (note.ok() && note->has_value() && (*note)->file == relative) return note;
+  return read_marker(fs_, path(relative));
+}
+
+Status MarkerStore::sweep(int part, int parts, const std::function<bool(const Marker&)>& keep) {
+  for (unsigned folder = 0; folder < kFolders; ++folder) {
+    if (static_cast<int>(folder) % parts != part) continue;
+    const std::string directory = fmt::format("{}/.scr/markers/{:02}", prefix_, folder);
+    auto names = fs_.list(directory);
+    if (names.status().code() == StatusCode::kNotFound) continue;
+    SCR_RETURN_IF_ERROR(names.status());
+    for (const DirectoryEntry& name : *names) {
+      auto marker = read_marker(fs_, directory + "/" + name.name);
+      if (!marker.ok() && marker.status().code() != StatusCode::kCorrupt) return marker.status();
+      if (!marker.ok() || !*marker) {
+        log::warning("'{}/{}' is no marker; it is removed", directory, name.name);
+        SCR_RETURN_IF_ERROR(fs_.remove_if_exists(directory + "/" + name.name));
+      } else if (!keep(**marker)) {
+        SCR_RETURN_IF_ERROR(drop(**marker));
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace scr::routing

@@ -1,0 +1,94 @@
+#include "core/routing/routed_file.hpp"
+
+#include <mutex>
+
+#include "core/routing/session.hpp"
+
+namespace scr::routing {
+
+RoutedFile::RoutedFile(Session& session, std::string absolute, std::unique_ptr<File> file,
+                       Role role)
+    : session_(session), absolute_(std::move(absolute)), file_(std::move(file)), role_(role) {}
+
+RoutedFile::~RoutedFile() { (void)RoutedFile::close(); }
+
+Status RoutedFile::before_change() {
+  return role_ == Role::kUpdater ? session_.begin_update(*this) : Status();
+}
+
+void RoutedFile::replace(std::unique_ptr<File> file, Role role) {
+  std::unique_lock lock(mutex_);
+  file_ = std::move(file);
+  role_ = role;
+}
+
+Status RoutedFile::flush_hint() { return session_.flushed(*this); }
+
+Result<std::size_t> RoutedFile::read_some(std::span<std::byte> buffer, std::uint64_t offset) {
+  std::shared_lock lock(mutex_);
+  return file_->read_some(buffer, offset);
+}
+
+Result<std::size_t> RoutedFile::write_some(std::span<const std::byte> data, std::uint64_t offset) {
+  SCR_RETURN_IF_ERROR(before_change());
+  std::shared_lock lock(mutex_);
+  return file_->write_some(data, offset);
+}
+
+Result<FileInfo> RoutedFile::info() {
+  std::shared_lock lock(mutex_);
+  return file_->info();
+}
+
+Status RoutedFile::truncate(std::uint64_t size) {
+  SCR_RETURN_IF_ERROR(before_change());
+  std::shared_lock lock(mutex_);
+  return file_->truncate(size);
+}
+
+Status RoutedFile::allocate(std::uint64_t offset, std::uint64_t length) {
+  SCR_RETURN_IF_ERROR(before_change());
+  std::shared_lock lock(mutex_);
+  return file_->allocate(offset, length);
+}
+
+Status RoutedFile::sync() {
+  std::shared_lock lock(mutex_);
+  return file_->sync();
+}
+
+Status RoutedFile::set_mode(mode_t mode) {
+  SCR_RETURN_IF_ERROR(before_change());
+  std::shared_lock lock(mutex_);
+  return file_->set_mode(mode);
+}
+
+Result<Mapping> RoutedFile::map(std::uint64_t offset, std::size_t length) {
+  std::shared_lock lock(mutex_);
+  return file_->map(offset, length);
+}
+
+Status RoutedFile::lock(LockMode mode, bool wait) {
+  std::shared_lock lock(mutex_);
+  return file_->lock(mode, wait);
+}
+
+Status RoutedFile::unlock() {
+  std::shared_lock lock(mutex_);
+  return file_->unlock();
+}
+
+int RoutedFile::descriptor() const {
+  std::shared_lock lock(mutex_);
+  return file_->descriptor();
+}
+
+Status RoutedFile::close() {
+  if (!open_) return {};
+  open_ = false;
+  Status status = file_->close();
+  Status noted = session_.closed(*this, status);
+  return status.ok() ? noted : status;
+}
+
+}  // namespace scr::routing

@@ -1,0 +1,233 @@
+// The life of a session; opening is in session_open.cpp, sealing in session_seal.cpp.
+#include "core/routing/session.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "core/base/byte_size.hpp"
+#include "core/base/log.hpp"
+#include "core/base/path.hpp"
+#include "core/mpi/single_communicator.hpp"
+#include "core/routing/file_hooks.hpp"
+
+namespace scr::routing {
+
+namespace {
+
+// Rank and size that an MPI launcher gave this process, if one did.
+struct Launched {
+  std::string rank;
+  bool several = false;
+};
+
+std::optional<Launched> launched_by_mpi() {
+  static constexpr std::array<std::pair<const char*, const char*>, 4> kVariables = {{
+      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+      {"PMIX_RANK", "PMIX_SIZE"},
+      {"PMI_RANK", "PMI_SIZE"},
+      {"SLURM_PROCID", "SLURM_NTASKS"},
+  }};
+  for (const auto& [rank_name, size_name] : kVariables) {
+    const char* rank = std::getenv(rank_name);
+    const char* size = std::getenv(size_name);
+    if (rank != nullptr) return Launched{rank, size != nullptr && std::string_view(size) != "1"};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Session& Session::process() {
+  static Session* session = [] {
+    auto* made = new Session(file_system());  // NOLINT: lives as long as the process
+    register_file_hooks();
+    return made;
+  }();
+  return *session;
+}
+
+Session::Session(FileSystem& fs) : fs_(fs), pid_(getpid()) {}
+
+Session::~Session() = default;
+
+bool Session::passive() const { return off_ || getpid() != pid_; }
+
+void Session::warn_once(std::string_view what, std::string_view why) {
+  if (std::find(warned_.begin(), warned_.end(), what) != warned_.end()) return;
+  warned_.emplace_back(what);
+  log::warning("{}: {}", what, why);
+}
+
+Status Session::configure(const std::vector<std::string>& calls) {
+  if (passive()) return {};
+  std::lock_guard lock(mutex_);
+  if (calls == calls_) return {};
+  if (runtime_) {
+    return failed_precondition(
+        "h5scr is at work already: all files of a process must be opened with the same driver "
+        "configuration");
+  }
+  SCR_ASSIGN_OR_RETURN(config::Config config, read_config(calls));
+  calls_ = calls;
+  use(std::move(config));
+  return {};
+}
+
+Result<config::Config> Session::read_config(const std::vector<std::string>& calls) const {
+  SCR_ASSIGN_OR_RETURN(auto sources, config::read_files(fs_, config::Environment::current()));
+  sources.calls = calls;
+  sources.mode = config::Mode::kTransparent;
+  return config::Config::build(std::move(sources));
+}
+
+void Session::use(config::Config config) {
+  config_ = std::make_unique<config::Config>(std::move(config));
+  prefix_.clear();
+  off_ = !config_->get_bool("SCR_ENABLE");
+  log::set_verbosity(static_cast<int>(config_->get_uint("SCR_DEBUG")));
+}
+
+// What holds for this process: that of the run, else what files and environment say.
+const config::Config* Session::config() {
+  if (runtime_) return &runtime_->context().config();
+  if (config_) return config_.get();
+  auto config = read_config(calls_);
+  if (!config.ok()) {
+    log::error("{}; files are opened as without h5scr", config.status().message());
+    off_ = true;
+    return nullptr;
+  }
+  use(std::move(*config));
+  return config_.get();
+}
+
+const std::string& Session::prefix() {
+  if (runtime_) return runtime_->context().job().prefix;
+  if (prefix_.empty()) {
+    prefix_ = normalize(config_->get_path("SCR_PREFIX"),
+                        config::Environment::current().working_directory());
+  }
+  return prefix_;
+}
+
+std::string Session::absolute_name(std::string_view name) const {
+  auto absolute = normalize(name);
+  return absolute.ok() ? *absolute : std::string(name);
+}
+
+// Where the text of the path does not lead into the prefix directory, the directories behind its
+// links may.
+Route Session::route_of(const std::string& absolute) {
+  Route route = routing::decide(config()->routes(), prefix(), absolute);
+  if (route.reason != Route::Reason::kOutsidePrefix) return route;
+  std::error_code ignored;
+  const std::filesystem::path path(absolute);
+  const auto parent = std::filesystem::canonical(path.parent_path(), ignored);
+  const auto base = std::filesystem::canonical(prefix(), ignored);
+  if (ignored || (parent == path.parent_path() && base == prefix())) return route;
+  const auto inside = relative_to((parent / path.filename()).native(), base.native());
+  if (!inside) return route;
+  return routing::decide(config()->routes(), prefix(), prefix() + "/" + *inside);
+}
+
+// --- start and end -------------------------------------------------------------------------------
+
+bool Session::start_alone() {
+  if (runtime_) return true;
+  if (off_ || config() == nullptr) return false;
+  RunOptions options;
+  options.calls = calls_;
+  options.mode = config::Mode::kTransparent;
+  options.alone = true;
+  if (auto launched = launched_by_mpi(); launched && launched->several) {
+    // The preload attaches us at MPI_Init; before, and in commands that a rank starts, nothing is
+    // routed.
+    if (preload_is_here()) return false;
+    options.slot = "p" + launched->rank;
+    if (launched->rank == "0") {
+      warn_once("each process protects its own files only",
+                "the program runs under MPI without libscr_mpiio (LD_PRELOAD), so files are lost "
+                "with their node until they are flushed");
+    }
+  }
+  auto runtime =
+      Runtime::start(fs_, std::make_unique<SingleCommunicator>(), log::host_name(), options);
+  if (!runtime.ok()) {
+    log::warning("{}; files are opened as without h5scr", runtime.status().message());
+    off_ = true;
+    return false;
+  }
+  runtime_ = std::move(*runtime);
+  adopt_restart();
+  return true;
+}
+
+void Session::attach(std::unique_ptr<Runtime> runtime) {
+  std::lock_guard lock(mutex_);
+  runtime_ = std::move(runtime);
+  attached_ = true;
+  start_service();
+  adopt_restart();
+  open_window();
+}
+
+bool Session::open_window() {
+  if (off_) return false;
+  if (runtime_->window() != 0) return true;
+  const Status status = runtime_->open_window();
+  if (status.ok()) return true;
+  warn_once("files are opened as without h5scr", status.message());
+  off_ = true;
+  return false;
+}
+
+void Session::finish() {
+  std::lock_guard lock(mutex_);
+  if (!runtime_ || getpid() != pid_) return;
+  const std::vector<RoutedFile*> writers = writers_;
+  for (RoutedFile* file : writers) {
+    Status status = move_to_name(*file);
+    if (!status.ok()) log::error("{}", status.message());
+  }
+  Communicator& world = runtime_->context().world();
+  if (world.any_true(!window_.empty()) && runtime_->window() != 0) seal();
+  runtime_->close_window();
+  (void)runtime_->finalize();
+  note_flushed();
+  report();
+  server_.reset();
+  exports_.reset();
+  service::close_idle_connections();
+  runtime_.reset();
+  if (attached_) off_ = true;
+  attached_ = false;
+}
+
+// One line at the end of a run; nothing if h5scr had nothing to do.
+void Session::report() {
+  Communicator& world = runtime_->context().world();
+  std::array<std::uint64_t, 3> sums = {counts_.routed, counts_.bytes, counts_.moved};
+  world.all_reduce(sums, ReduceOp::kSum);
+  std::array<std::uint64_t, 6> passed = {};
+  for (const auto& [reason, count] : counts_.passed)
+    passed[static_cast<std::size_t>(reason)] = count;
+  world.all_reduce(passed, ReduceOp::kSum);
+  if (world.rank() != 0) return;
+  std::string others;
+  for (std::size_t i = 0; i < passed.size(); ++i) {
+    if (passed[i] == 0) continue;
+    others += fmt::format("{}{} {}", others.empty() ? "" : ", ", passed[i],
+                          reason_text(static_cast<Route::Reason>(i)));
+  }
+  if (sums[2] > 0)
+    others += fmt::format("{}{} moved while open", others.empty() ? "" : ", ", sums[2]);
+  if (sums[0] == 0 && others.empty()) return;
+  log::notice("{} files routed ({}), {} datasets protected, {} flushed to '{}'{}{}", sums[0],
+              format_byte_size(sums[1]), counts_.datasets, counts_.flushed, prefix(),
+              others.empty() ? "" : "; not routed: ", others);
+}
+
+}  // namespace scr::routing

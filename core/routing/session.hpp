@@ -1,0 +1,199 @@
+// Session: what h5scr does for a program that does not know of it. One per process, shared by all
+// front ends.
+//
+// Front ends open files through it. A file that is created under a routed name is written to the
+// cache, in the present *window*, the dataset of all that is written until it is sealed
+// (runtime.hpp). Files of an earlier dataset are never changed in place. A read gets the newest
+// copy there is.
+//
+// Where windows are sealed: with MPI at the collective points of the program (vote() and decide(),
+// called by the MPI hooks); in a process by itself whenever the last routed file is closed. All
+// else is local: no call of a front end ever waits for another rank, except where a ROUTE rule says
+// COMPLETE=CLOSE.
+//
+// Any thread may call. After fork() the child passes everything through. What h5scr cannot do (no
+// configuration, no room for its directories, another job in the prefix directory) is said once,
+// and the program runs as without it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/routing/marker_store.hpp"
+#include "core/routing/route_rules.hpp"
+#include "core/routing/routed_file.hpp"
+#include "core/runtime/runtime.hpp"
+#include "core/service/exports.hpp"
+#include "flush/prefix_reader.hpp"
+
+namespace scr::routing {
+
+class Session {
+ public:
+  // The one of this process; it is never destroyed, since files may be closed after main().
+  static Session& process();
+  explicit Session(FileSystem& fs);  // tests
+  ~Session();
+
+  // --- front ends
+  // ---------------------------------------------------------------------------------------
+
+  struct Opened {
+    std::unique_ptr<File> file;
+    RoutedFile* routed = nullptr;  // the same, if it is not simply the file of that name
+  };
+  // Opens as the options say. `swmr`: for a writer and readers at the same time, which files that
+  // are not at their names cannot offer.
+  Result<Opened> open(std::string_view name, const OpenOptions& options, bool swmr = false);
+  // Deletes a file: the copy in the window, and what is at the name.
+  Status remove(std::string_view name);
+  // unlink() and rename() of the program. False: nothing to do with h5scr, do the system call.
+  Result<bool> unlinked(std::string_view name);
+  Result<bool> renamed(std::string_view from, std::string_view to);
+
+  // Settings as for SCR_Config, before the first file is opened; from the front end's own source.
+  Status configure(const std::vector<std::string>& calls);
+
+  // --- the life of the process
+  // ----------------------------------------------------------------------------
+
+  // Collective: takes over a runtime that has just been started with all ranks of the program.
+  void attach(std::unique_ptr<Runtime> runtime);
+  // Passes everything through from here on.
+  void disable() { off_ = true; }
+  // Collective if attached: seals what can be sealed, moves files that are still open to their
+  // names, flushes, and prints one line. Afterwards everything passes through.
+  void finish();
+  bool attached() const { return attached_; }
+
+  // What a rank brings to a collective point: each number is to be reduced to the largest of all
+  // ranks.
+  using Vote = std::array<std::int64_t, 3>;
+  Vote vote();
+  // Collective, with the reduced votes: seals the window if there is something to seal. True if
+  // something happened or is about to: look again soon.
+  bool decide(const Vote& votes);
+  // A halt condition holds: the front end ends the run.
+  bool must_exit() const { return runtime_ && runtime_->must_exit(); }
+
+ private:
+  friend class RoutedFile;
+
+  // A file of this process in the present window.
+  struct WindowFile {
+    Route route;
+    std::string path;  // of the data
+    Marker marker;
+    int open = 0;
+  };
+  // The newest copy of a file.
+  struct Copy {
+    enum class Where { kNowhere, kPlain, kCache, kRemote, kStored };
+    Where where = Where::kNowhere;
+    std::string path;  // in the cache
+    int dataset = 0;
+    std::int64_t created = 0;      // of the dataset, if this process has no runtime
+    Marker marker;                 // if there is one
+    std::uint64_t generation = 0;  // of the marker
+    std::string prefix;            // of a stored one
+    std::optional<flush::StoredLocation> stored;
+  };
+
+  bool passive() const;
+  // Config and job of this process, for decisions before there is a runtime.
+  const config::Config* config();
+  Result<config::Config> read_config(const std::vector<std::string>& calls) const;
+  void use(config::Config config);
+  const std::string& prefix();
+  // A runtime for this process alone. False: pass through.
+  bool start_alone();
+  bool open_window();
+  void warn_once(std::string_view what, std::string_view why);
+
+  std::string absolute_name(std::string_view name) const;
+  Route route_of(const std::string& absolute);
+
+  // session_open.cpp
+  Result<Opened> open_plain(std::string_view name, const OpenOptions& options);
+  Result<Opened> create(const Route& route, const std::string& absolute, std::string_view name,
+                        const OpenOptions& options);
+  Result<Opened> open_existing(const Route& route, const std::string& absolute,
+                               std::string_view name, const OpenOptions& options, bool swmr);
+  Result<Copy> find(const Route& route, const std::string& absolute);
+  Result<Copy> find_stored(const std::string& absolute, std::optional<Marker> marker);
+  std::optional<Copy> find_in_cache(const std::string& relative);
+  bool at_name_is_newer(const FileInfo& info, const Copy& copy);
+  Result<std::unique_ptr<File>> open_copy(const Copy& copy, const std::string& absolute);
+  Result<std::unique_ptr<File>> open_in_window(const Route& route, const std::string& absolute,
+                                               std::uint64_t generation);
+  WindowFile* file_in_window(const std::string& absolute);
+
+  // For RoutedFile.
+  Status begin_update(RoutedFile& file);
+  Status flushed(RoutedFile& file);
+  Status closed(RoutedFile& file, const Status& status);
+  Status move_flushed(RoutedFile& file);
+  void move_flushed_files();
+  // Copies an open file to its name in the prefix directory, where it lives on.
+  Status move_to_name(RoutedFile& file);
+  Status forget_file(const std::string& absolute);
+  Status let_go(const Copy& copy, const Route& route, const std::string& absolute);
+  void hide(const std::string& absolute);
+
+  // session_seal.cpp
+  void seal();
+  void settle_versions();
+  void announce_cached(const CachedDataset& dataset);
+  void adopt_restart();
+  void start_service();
+  void rescue(const FilemapEntry& entry);
+  void dataset_gone(const FilemapEntry& entry);
+  void dataset_flushed(const FilemapEntry& entry);
+  void note_flushed();
+  Marker make_marker(const std::string& relative, int dataset, std::int64_t created, int index,
+                     std::uint64_t generation) const;
+  void publish(const Marker& marker, const std::string& path);
+  void report();
+
+  FileSystem& fs_;
+  const int pid_;
+  mutable std::mutex mutex_;
+  std::atomic<bool> off_ = false;  // pass everything through
+  std::atomic<bool> attached_ = false;
+  std::vector<std::string> calls_;
+  std::unique_ptr<config::Config> config_;
+  std::string prefix_;
+  std::unique_ptr<Runtime> runtime_;
+  std::unique_ptr<MarkerStore> markers_;
+  std::map<std::string, WindowFile> window_;   // by absolute name
+  std::vector<RoutedFile*> writers_;           // open, of this process
+  int next_index_ = 0;                         // of files in the window
+  std::map<int, std::int64_t> flushed_at_;     // dataset -> seconds; for at_name_is_newer()
+  std::map<std::string, int> hidden_;          // absolute name -> cached copies up to this dataset
+  std::map<int, std::set<std::string>> gone_;  // dataset -> names that the program has deleted
+
+  std::optional<service::Key> key_;
+  std::unique_ptr<service::Exports> exports_;
+  std::unique_ptr<service::RangeServer> server_;
+  std::string endpoint_;  // of this node's server, as text
+  std::vector<std::string> warned_;
+
+  struct Counts {
+    std::uint64_t routed = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t datasets = 0;
+    std::uint64_t flushed = 0;
+    std::uint64_t moved = 0;                        // to their names, while they were open
+    std::map<Route::Reason, std::uint64_t> passed;  // opened for writing and not routed, by reason
+  } counts_;
+};
+
+}  // namespace scr::routing

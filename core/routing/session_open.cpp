@@ -1,0 +1,513 @@
+// Opening files: which copy a reader gets, where a writer writes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <climits>
+
+#include "core/base/log.hpp"
+#include "core/base/path.hpp"
+#include "core/routing/job_cache.hpp"
+#include "core/routing/session.hpp"
+#include "flush/flush.hpp"
+#include "flush/prefix_reader.hpp"
+
+namespace scr::routing {
+
+namespace {
+
+bool changes(const OpenOptions& options) { return options.access != OpenOptions::Access::kRead; }
+
+bool makes_new(const OpenOptions& options) { return options.create || options.truncate; }
+
+Result<bool> is_marker(File& file) {
+  SCR_ASSIGN_OR_RETURN(const FileInfo info, file.info());
+  if (info.type != FileInfo::Type::kRegular || info.size != kMarkerSize) return false;
+  std::array<std::byte, kMarkerHeadSize> head{};
+  SCR_RETURN_IF_ERROR(file.read_exactly(head, 0));
+  return has_marker_head(head);
+}
+
+Status no_swmr(const std::string& absolute) {
+  return failed_precondition(
+      fmt::format("'{}' is routed by h5scr, and a routed file cannot be read while it is written "
+                  "(SWMR); exempt it: ROUTE=<name> TYPE=BYPASS",
+                  absolute));
+}
+
+}  // namespace
+
+Result<Session::Opened> Session::open_plain(std::string_view name, const OpenOptions& options) {
+  OpenOptions plain = options;
+  plain.no_follow = false;  // the user's own path
+  SCR_ASSIGN_OR_RETURN(auto file, fs_.open(std::string(name), plain));
+  return Opened{std::move(file), nullptr};
+}
+
+Result<Session::Opened> Session::open(std::string_view name, const OpenOptions& options,
+                                      bool swmr) {
+  if (passive()) return open_plain(name, options);
+  std::lock_guard lock(mutex_);
+  if (config() == nullptr || off_) return open_plain(name, options);
+  std::string absolute = absolute_name(name);
+  const Route route = route_of(absolute);
+  if (route.routed()) absolute = prefix() + "/" + route.relative;
+  if (!changes(options) || !makes_new(options)) {
+    return open_existing(route, absolute, name, options, swmr);
+  }
+  if (!route.routed()) {
+    ++counts_.passed[route.reason];
+    return open_plain(name, options);
+  }
+  if (swmr) return no_swmr(absolute);
+  return create(route, absolute, name, options);
+}
+
+Session::WindowFile* Session::file_in_window(const std::string& absolute) {
+  auto found = window_.find(absolute);
+  return found == window_.end() ? nullptr : &found->second;
+}
+
+// --- finding -------------------------------------------------------------------------------------
+
+// On this node: in the window, or in the newest dataset that has it.
+std::optional<Session::Copy> Session::find_in_cache(const std::string& relative) {
+  Copy copy;
+  copy.where = Copy::Where::kCache;
+  const auto hidden = hidden_.find(prefix() + "/" + relative);
+  const int hidden_up_to = hidden == hidden_.end() ? -1 : hidden->second;
+  const auto is_file = [&](const std::string& path) {
+    auto info = fs_.info(path);
+    return info.ok() && info->type == FileInfo::Type::kRegular && copy.dataset > hidden_up_to;
+  };
+  if (runtime_ && file_in_window(prefix() + "/" + relative) != nullptr) {
+    copy.path = file_in_window(prefix() + "/" + relative)->path;
+    copy.dataset = runtime_->window();
+    return copy;
+  }
+  if (runtime_ && runtime_->window() != 0) {
+    copy.path = runtime_->window_path(relative);
+    copy.dataset = runtime_->window();
+    if (is_file(copy.path)) return copy;
+  }
+  if (runtime_) {
+    const auto& cached = runtime_->cached();
+    for (auto dataset = cached.rbegin(); dataset != cached.rend(); ++dataset) {
+      if (!dataset->usable) continue;
+      copy.path = runtime_->cached_directory(dataset->dataset.id) + "/" + relative;
+      copy.dataset = dataset->dataset.id;
+      if (is_file(copy.path)) return copy;
+    }
+  }
+  if (attached_ || hidden_up_to >= 0) return std::nullopt;
+  // Processes that work alone: also what one of an earlier run, or another one, left on this node.
+  auto job = JobInfo::detect(*config(), config::Environment::current());
+  if (!job.ok()) return std::nullopt;
+  const std::string base = config()->get_path("SCR_CNTL_BASE");
+  std::optional<CachedFile> newest;
+  for (const std::string& id : jobs_on_node(fs_, base, job->user, job->job_id)) {
+    auto found = find_cached_file(fs_, base, job->user, id, relative);
+    if (!found.ok()) log::detail("{}", found.status().message());
+    if (!found.ok() || !*found) continue;
+    if (!newest || (*found)->dataset.created > newest->dataset.created) newest = **found;
+  }
+  if (!newest) return std::nullopt;
+  if (Status status = verify_cached_file(fs_, *newest); !status.ok()) {
+    log::warning("{}; it is not used", status.message());
+    return std::nullopt;
+  }
+  copy.path = newest->path;
+  copy.dataset = newest->dataset.id;
+  copy.created = newest->dataset.created;
+  return copy;
+}
+
+// Someone else, or the program without h5scr, may have written the name since.
+bool Session::at_name_is_newer(const FileInfo& info, const Copy& copy) {
+  if (runtime_ && copy.dataset == runtime_->window()) return false;
+  std::int64_t created = copy.created;
+  if (runtime_) {
+    for (const CachedDataset& cached : runtime_->cached()) {
+      if (cached.dataset.id == copy.dataset) created = cached.dataset.created;
+    }
+  }
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  if (auto flushed = flushed_at_.find(copy.dataset); flushed != flushed_at_.end()) {
+    return info.mtime_ns > (flushed->second + 1) * kSecond;
+  }
+  return info.mtime_ns / 1000 > created;
+}
+
+Result<Session::Copy> Session::find_stored(const std::string& absolute,
+                                           std::optional<Marker> marker) {
+  Copy copy;
+  auto prefix = flush::find_prefix(fs_, absolute);
+  if (!prefix.ok()) {
+    if (prefix.status().code() == StatusCode::kNotFound) return copy;
+    return prefix.status();
+  }
+  const auto relative = relative_to(absolute, *prefix);
+  std::string name = *relative;
+  std::optional<int> dataset;
+  // A marker says under which name and in which dataset the file was written.
+  if (auto visible = read_marker(fs_, absolute); !marker && visible.ok()) marker = *visible;
+  if (marker) {
+    name = marker->file;
+    if (marker->container) dataset = marker->dataset;
+  }
+  auto location = flush::locate(fs_, *prefix, name, dataset);
+  if (!location.ok()) {
+    if (location.status().code() == StatusCode::kNotFound) return copy;
+    return location.status();
+  }
+  copy.where = Copy::Where::kStored;
+  copy.dataset = location->dataset.id;
+  copy.prefix = *prefix;
+  copy.stored = std::move(*location);
+  return copy;
+}
+
+// The newest copy: in the cache of this node, of another, at the name, in a dataset of the prefix
+// directory.
+Result<Session::Copy> Session::find(const Route& route, const std::string& absolute) {
+  std::optional<Marker> marker;
+  std::optional<Copy> here;
+  if (!route.relative.empty()) {
+    if (!markers_) markers_ = std::make_unique<MarkerStore>(fs_, prefix());
+    auto found = markers_->find(route.relative);
+    if (!found.ok()) return found.status();
+    marker = *found;
+    here = find_in_cache(marker ? marker->file : route.relative);
+  }
+  auto info = fs_.info(absolute, /*follow=*/true);
+  if (!info.ok() && info.status().code() != StatusCode::kNotFound) return info.status();
+  bool real = info.ok();
+  if (real && info->size == kMarkerSize) {
+    auto visible = read_marker(fs_, absolute);
+    real = visible.ok() && !*visible;
+    if (!marker && visible.ok()) marker = *visible;
+  }
+  Copy copy;
+  if (here && (!marker || here->dataset >= marker->dataset) &&
+      !(real && at_name_is_newer(*info, *here))) {
+    copy = *here;
+  } else if (marker && marker->host != log::host_name() && !marker->container && attached_ &&
+             !marker->service.empty() && !(real && info->mtime_ns / 1000 > marker->created)) {
+    copy.where = Copy::Where::kRemote;
+    copy.dataset = marker->dataset;
+  } else if (real && !(marker && marker->container && info->mtime_ns / 1000 <= marker->created)) {
+    copy.where = Copy::Where::kPlain;
+  } else {
+    SCR_ASSIGN_OR_RETURN(copy, find_stored(absolute, marker));
+    if (copy.where == Copy::Where::kNowhere && marker) {
+      return not_found(
+          fmt::format("the data of '{}' is not here: rank {} of job {} wrote it on node {} "
+                      "(dataset {}), and it "
+                      "is not in the prefix directory yet",
+                      absolute, marker->rank, marker->job, marker->host, marker->dataset));
+    }
+  }
+  if (marker) {
+    copy.marker = *marker;
+    copy.generation = marker->generation;
+  }
+  return copy;
+}
+
+Result<std::unique_ptr<File>> Session::open_copy(const Copy& copy, const std::string& absolute) {
+  switch (copy.where) {
+    case Copy::Where::kCache:
+      return fs_.open(copy.path, OpenOptions::read());
+    case Copy::Where::kRemote: {
+      SCR_ASSIGN_OR_RETURN(auto endpoint, service::Endpoint::from_text(copy.marker.service));
+      return service::open_remote(endpoint, *key_, copy.marker.id);
+    }
+    case Copy::Where::kStored:
+      return flush::open_stored(fs_, copy.prefix, *copy.stored, flush::Verify::kWhole);
+    default:
+      return not_found(fmt::format("there is no file '{}'", absolute));
+  }
+}
+
+// --- opening -------------------------------------------------------------------------------------
+
+Result<Session::Opened> Session::open_existing(const Route& route, const std::string& absolute,
+                                               std::string_view name, const OpenOptions& options,
+                                               bool swmr) {
+  if (!route.routed()) {
+    if (changes(options)) {
+      ++counts_.passed[route.reason];
+      return open_plain(name, options);
+    }
+    auto plain = open_plain(name, options);
+    const bool missing = plain.status().code() == StatusCode::kNotFound;
+    if (!plain.ok() && !missing) return plain;
+    if (plain.ok()) {
+      SCR_ASSIGN_OR_RETURN(const bool marker, is_marker(*plain->file));
+      if (!marker) return plain;
+    }
+    SCR_ASSIGN_OR_RETURN(Copy copy, find_stored(absolute, std::nullopt));
+    if (copy.where == Copy::Where::kNowhere) return plain;
+    SCR_ASSIGN_OR_RETURN(auto file, open_copy(copy, absolute));
+    auto routed =
+        std::make_unique<RoutedFile>(*this, absolute, std::move(file), RoutedFile::Role::kReader);
+    RoutedFile* pointer = routed.get();
+    return Opened{std::move(routed), pointer};
+  }
+  SCR_ASSIGN_OR_RETURN(Copy copy, find(route, absolute));
+  const bool plain = copy.where == Copy::Where::kPlain || copy.where == Copy::Where::kNowhere;
+  if (plain && (!changes(options) || swmr)) return open_plain(name, options);
+  if (swmr) return no_swmr(absolute);
+  std::unique_ptr<File> file;
+  RoutedFile::Role role = changes(options) ? RoutedFile::Role::kUpdater : RoutedFile::Role::kReader;
+  if (plain) {
+    SCR_ASSIGN_OR_RETURN(Opened opened, open_plain(name, options));
+    if (!start_alone() || !open_window()) return opened;
+    file = std::move(opened.file);
+  } else if (role == RoutedFile::Role::kUpdater && runtime_ && copy.dataset == runtime_->window()) {
+    // Not protected yet: changed where it is.
+    SCR_ASSIGN_OR_RETURN(file, fs_.open(copy.path, OpenOptions::read_write()));
+    role = RoutedFile::Role::kWriter;
+  } else {
+    auto opened = open_copy(copy, absolute);
+    SCR_RETURN_IF_ERROR(opened.status());
+    file = std::move(*opened);
+    if (role == RoutedFile::Role::kUpdater && (!start_alone() || !open_window())) {
+      return failed_precondition(fmt::format(
+          "'{}' is in the cache or a container and cannot be changed without h5scr", absolute));
+    }
+  }
+  auto routed = std::make_unique<RoutedFile>(*this, absolute, std::move(file), role);
+  RoutedFile* pointer = routed.get();
+  if (role == RoutedFile::Role::kWriter) {
+    writers_.push_back(pointer);
+    if (WindowFile* known = file_in_window(absolute)) ++known->open;
+  }
+  return Opened{std::move(routed), pointer};
+}
+
+Result<Session::Opened> Session::create(const Route& route, const std::string& absolute,
+                                        std::string_view name, const OpenOptions& options) {
+  if (!start_alone() || !open_window()) return open_plain(name, options);
+  // What a direct write would find out now, and not only at the flush.
+  const std::string parent = absolute.substr(0, std::max<std::size_t>(absolute.rfind('/'), 1));
+  SCR_ASSIGN_OR_RETURN(const FileInfo directory, fs_.info(parent, /*follow=*/true));
+  if (directory.type != FileInfo::Type::kDirectory)
+    return errno_status(ENOTDIR, "create", absolute);
+  move_flushed_files();
+  SCR_ASSIGN_OR_RETURN(const Copy copy, find(route, absolute));
+  if (options.exclusive && copy.where != Copy::Where::kNowhere) {
+    return errno_status(EEXIST, "create", absolute);
+  }
+  SCR_ASSIGN_OR_RETURN(auto file, open_in_window(route, absolute, copy.generation + 1));
+  auto routed =
+      std::make_unique<RoutedFile>(*this, absolute, std::move(file), RoutedFile::Role::kWriter);
+  RoutedFile* pointer = routed.get();
+  writers_.push_back(pointer);
+  return Opened{std::move(routed), pointer};
+}
+
+// A new file of the window, empty.
+Result<std::unique_ptr<File>> Session::open_in_window(const Route& route,
+                                                      const std::string& absolute,
+                                                      std::uint64_t generation) {
+  WindowFile* known = file_in_window(absolute);
+  SCR_ASSIGN_OR_RETURN(const std::string path, runtime_->route_file(absolute));
+  auto file = fs_.open(path, OpenOptions::create_truncate());
+  if (!file.ok()) {
+    if (known == nullptr) {
+      Status status = runtime_->unregister_file(absolute);
+      if (!status.ok()) log::warning("{}", status.message());
+    }
+    return file.status();
+  }
+  if (known == nullptr) {
+    const DatasetDescriptor& dataset = runtime_->window_dataset();
+    known = &window_[absolute];
+    known->marker =
+        make_marker(route.relative, dataset.id, dataset.created, next_index_++, generation);
+    ++counts_.routed;
+  }
+  known->route = route;
+  known->path = path;
+  ++known->open;
+  return std::move(*file);
+}
+
+// --- what becomes of open files ------------------------------------------------------------------
+
+Status Session::begin_update(RoutedFile& file) {
+  std::lock_guard lock(mutex_);
+  if (file.role() != RoutedFile::Role::kUpdater) return {};
+  if (passive() || !runtime_ || !open_window()) {
+    return failed_precondition(
+        fmt::format("'{}' cannot be changed: h5scr has ended", file.absolute_));
+  }
+  const Route route = route_of(file.absolute_);
+  SCR_ASSIGN_OR_RETURN(const Copy newest, find(route, file.absolute_));
+  SCR_ASSIGN_OR_RETURN(auto target, open_in_window(route, file.absolute_, newest.generation + 1));
+  Status status = copy_contents(*file.file_, *target);
+  if (!status.ok()) {
+    (void)forget_file(file.absolute_);
+    return status.with_context("while copying the file to the cache, to change it there");
+  }
+  file.replace(std::move(target), RoutedFile::Role::kWriter);
+  writers_.push_back(&file);
+  return {};
+}
+
+// A file that stays open while it is flushed again and again is meant to be read meanwhile, or to
+// outlive a crash: it lives at its name, as it would without h5scr. Programs flush a file before
+// they close it, too, and HDF5 does; so it takes a third time, or that the program has gone on to
+// something else with the file still open.
+Status Session::flushed(RoutedFile& file) {
+  constexpr int kFlushesBeforeClose = 2;
+  if (passive() || file.role() != RoutedFile::Role::kWriter) return {};
+  std::lock_guard lock(mutex_);
+  return ++file.flushes_ > kFlushesBeforeClose ? move_flushed(file) : Status();
+}
+
+// The program does something else now: files that were flushed and are still open stay open.
+void Session::move_flushed_files() {
+  const std::vector<RoutedFile*> writers = writers_;
+  for (RoutedFile* file : writers) {
+    if (file->flushes_ == 0) continue;
+    Status status = move_flushed(*file);
+    if (!status.ok()) log::warning("{}", status.message());
+  }
+}
+
+Status Session::move_flushed(RoutedFile& file) {
+  warn_once(fmt::format("'{}' is kept open and flushed", file.absolute_),
+            "it is written at its name from now on, without protection; close a file to have it "
+            "protected");
+  return move_to_name(file);
+}
+
+Status Session::move_to_name(RoutedFile& file) {
+  std::unique_lock alone(file.mutex_);
+  const std::string temporary = file.absolute_ + ".scr-moving";
+  OpenOptions options = OpenOptions::create_truncate();
+  options.no_follow = true;
+  SCR_ASSIGN_OR_RETURN(auto target, fs_.open(temporary, options));
+  Status status = copy_contents(*file.file_, *target);
+  if (status.ok()) status = target->sync();
+  if (status.ok()) status = fs_.rename(temporary, file.absolute_);
+  if (!status.ok()) {
+    (void)fs_.remove_if_exists(temporary);
+    return status.with_context("while moving an open file to its name");
+  }
+  file.file_ = std::move(target);
+  file.role_ = RoutedFile::Role::kPlain;
+  std::erase(writers_, &file);
+  ++counts_.moved;
+  return forget_file(file.absolute_);
+}
+
+// Takes a file of this process out of the window, with its data and marker.
+Status Session::forget_file(const std::string& absolute) {
+  WindowFile* known = file_in_window(absolute);
+  if (known == nullptr) return {};
+  const WindowFile file = *known;
+  window_.erase(absolute);
+  Status status = fs_.remove_if_exists(file.path);
+  if (status.ok()) status = runtime_->unregister_file(absolute);
+  Status dropped = markers_ ? markers_->drop(file.marker) : Status();
+  return status.ok() ? dropped : status;
+}
+
+Status Session::closed(RoutedFile& file, const Status& closed_status) {
+  if (getpid() != pid_ || file.role() != RoutedFile::Role::kWriter) return {};
+  std::lock_guard lock(mutex_);
+  std::erase(writers_, &file);
+  if (!runtime_) return {};
+  WindowFile* known = file_in_window(file.absolute_);
+  if (known != nullptr && --known->open == 0 && closed_status.ok()) {
+    auto info = fs_.info(known->path);
+    if (info.ok()) counts_.bytes += info->size;
+    publish(known->marker, known->path);
+  }
+  if (attached_) return {};
+  if (writers_.empty() && !window_.empty()) seal();
+  return {};
+}
+
+// --- other changes of names ----------------------------------------------------------------------
+
+Status Session::remove(std::string_view name) {
+  auto handled = unlinked(name);
+  SCR_RETURN_IF_ERROR(handled.status());
+  return *handled ? Status() : fs_.remove(std::string(name));
+}
+
+Result<bool> Session::unlinked(std::string_view name) {
+  if (passive()) return false;
+  std::lock_guard lock(mutex_);
+  if (config() == nullptr || off_) return false;
+  std::string absolute = absolute_name(name);
+  const Route route = route_of(absolute);
+  if (!route.routed()) return false;
+  absolute = prefix() + "/" + route.relative;
+  SCR_ASSIGN_OR_RETURN(const Copy copy, find(route, absolute));
+  if (copy.where == Copy::Where::kNowhere || copy.where == Copy::Where::kPlain) {
+    hide(absolute);
+    return false;
+  }
+  SCR_RETURN_IF_ERROR(let_go(copy, route, absolute));
+  // An older file at the name goes by the system call.
+  auto info = fs_.info(absolute);
+  return info.status().code() == StatusCode::kNotFound;
+}
+
+// The program has deleted or renamed a file: its cached copies are no longer to be found, and what
+// a flush still brings to the name goes again.
+Status Session::let_go(const Copy& copy, const Route& route, const std::string& absolute) {
+  if (file_in_window(absolute) != nullptr) return forget_file(absolute);
+  hide(absolute);
+  if (copy.where != Copy::Where::kStored) gone_[copy.dataset].insert(route.relative);
+  return copy.marker.file.empty() ? Status() : markers_->drop(copy.marker);
+}
+
+void Session::hide(const std::string& absolute) {
+  if (runtime_) hidden_[absolute] = runtime_->window() != 0 ? runtime_->window() : INT_MAX;
+}
+
+Result<bool> Session::renamed(std::string_view from, std::string_view to) {
+  if (passive()) return false;
+  std::lock_guard lock(mutex_);
+  if (config() == nullptr || off_) return false;
+  const Route route = route_of(absolute_name(to));
+  const Route old_route = route_of(absolute_name(from));
+  if (!route.routed() || !old_route.routed()) return false;
+  const std::string new_name = prefix() + "/" + route.relative;
+  const std::string old_name = prefix() + "/" + old_route.relative;
+  if (old_name == new_name) return false;
+  SCR_ASSIGN_OR_RETURN(const Copy copy, find(old_route, old_name));
+  if (copy.where == Copy::Where::kNowhere || copy.where == Copy::Where::kPlain) {
+    hide(new_name);
+    return false;
+  }
+  if (!start_alone() || !open_window()) return false;
+  WindowFile* open = file_in_window(old_name);
+  if (open != nullptr && open->open > 0) {
+    return failed_precondition(fmt::format("'{}' is open and cannot be renamed", old_name));
+  }
+  // The data becomes a new version of the other name, in this window; a real file that has the name
+  // stays until that is flushed.
+  SCR_ASSIGN_OR_RETURN(const Copy replaced, find(route, new_name));
+  SCR_ASSIGN_OR_RETURN(auto source, open_copy(copy, old_name));
+  SCR_ASSIGN_OR_RETURN(auto target, open_in_window(route, new_name, replaced.generation + 1));
+  WindowFile* renamed = file_in_window(new_name);
+  --renamed->open;
+  Status status = copy_contents(*source, *target);
+  if (status.ok()) status = target->close();
+  if (!status.ok()) {
+    (void)forget_file(new_name);
+    return status.with_context("while renaming a file in the cache");
+  }
+  publish(renamed->marker, renamed->path);
+  SCR_RETURN_IF_ERROR(let_go(copy, old_route, old_name));
+  if (!attached_ && writers_.empty()) seal();
+  return true;
+}
+
+}  // namespace scr::routing

@@ -1,0 +1,353 @@
+// Sealing windows, and what follows: markers, versions of one file on several ranks, flushed files,
+// the service for other nodes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "core/base/checksum.hpp"
+#include "core/base/log.hpp"
+#include "core/routing/session.hpp"
+#include "core/service/address.hpp"
+#include "flush/index.hpp"
+
+namespace scr::routing {
+
+namespace {
+
+enum VoteField : std::size_t { kOpen, kClosed, kNotCopied };
+
+std::uint64_t number(const Hash& hash, std::string_view key) {
+  auto value = hash.require_uint(key);
+  return value.ok() ? *value : 0;
+}
+
+}  // namespace
+
+// --- collective points ---------------------------------------------------------------------------
+
+Session::Vote Session::vote() {
+  std::lock_guard lock(mutex_);
+  Vote vote{};
+  if (!runtime_) return vote;
+  move_flushed_files();
+  vote[kOpen] = writers_.empty() ? 0 : 1;
+  vote[kClosed] = window_.empty() ? 0 : 1;
+  vote[kNotCopied] = !runtime_->idle() && !runtime_->flush_copied() ? 1 : 0;
+  return vote;
+}
+
+bool Session::decide(const Vote& votes) {
+  std::lock_guard lock(mutex_);
+  if (!runtime_ || off_) return false;
+  const bool flushing = !runtime_->idle();  // the same on all ranks
+  if (votes[kOpen] == 0 && votes[kClosed] != 0) {
+    seal();
+    return true;
+  }
+  if (flushing && votes[kNotCopied] == 0) {
+    runtime_->poll();
+    note_flushed();
+  }
+  return votes[kOpen] != 0 || votes[kClosed] != 0;
+}
+
+void Session::seal() {
+  settle_versions();
+  std::string name;
+  int flags = kFlagNone;
+  const bool every_one = config()->get_uint("SCR_FLUSH") == 1;
+  for (const auto& [absolute, file] : window_) {
+    if (name.empty()) name = dataset_name(file.route.rule, file.route.relative);
+    const bool output = file.route.type == config::RouteRule::Type::kOutput;
+    if (!output) flags |= kFlagCheckpoint;
+    if (output || (every_one && file.route.keep_all)) flags |= kFlagOutput;
+  }
+  const int dataset = runtime_->window();
+  const Status status = runtime_->seal_window(name, flags);
+  if (status.ok()) {
+    ++counts_.datasets;
+    const auto& cached = runtime_->cached();
+    const bool in_cache = std::any_of(cached.begin(), cached.end(), [&](const CachedDataset& d) {
+      return d.dataset.id == dataset;
+    });
+    if (!in_cache) {  // it went straight to the prefix directory
+      ++counts_.flushed;
+      for (const auto& [absolute, file] : window_) (void)markers_->drop(file.marker);
+    }
+  }
+  window_.clear();
+  next_index_ = 0;
+  note_flushed();
+  if (attached_) open_window();
+}
+
+// Collective: where several ranks have written a file of one name (a file that is passed on like a
+// baton), the newest version stays. Each name is looked at by one rank.
+void Session::settle_versions() {
+  Communicator& world = runtime_->context().world();
+  if (world.size() == 1) return;
+  Hash send;
+  for (const auto& [absolute, file] : window_) {
+    const auto home = crc32(std::as_bytes(std::span(file.route.relative))) %
+                      static_cast<std::uint32_t>(world.size());
+    Hash& entry = send.at(std::to_string(home)).at(file.route.relative);
+    entry.set_value("GENERATION", file.marker.generation);
+    entry.set_value("HOST", log::host_name());
+  }
+  Hash received;
+  Status status = exchange_hashes(world, send, received);
+  if (!status.ok()) log::error("{}", status.message());
+  struct Version {
+    std::string rank;
+    std::uint64_t generation;
+    std::string host;
+  };
+  std::map<std::string, std::vector<Version>> versions;
+  for (const auto& [rank, names] : received.elements()) {
+    for (const auto& [relative, entry] : names.elements()) {
+      versions[relative].push_back(
+          {rank, number(entry, "GENERATION"), std::string(entry.value("HOST").value_or(""))});
+    }
+  }
+  Hash verdicts;
+  for (auto& [relative, all] : versions) {
+    if (all.size() < 2) continue;
+    const auto newest = std::max_element(
+        all.begin(), all.end(),
+        [](const Version& a, const Version& b) { return a.generation < b.generation; });
+    for (const Version& version : all) {
+      if (&version == &*newest) continue;
+      verdicts.at(version.rank).at(relative).set_value("SHARED", version.host == newest->host);
+    }
+  }
+  Hash losers;
+  status = exchange_hashes(world, verdicts, losers);
+  if (!status.ok()) log::error("{}", status.message());
+  for (const auto& [rank, names] : losers.elements()) {
+    for (const auto& [relative, entry] : names.elements()) {
+      const std::string absolute = prefix() + "/" + relative;
+      // On one node both versions are one file, which the other rank goes on to list.
+      const bool shared = number(entry, "SHARED") != 0;
+      const auto file = window_.find(absolute);
+      if (file == window_.end()) continue;
+      status = runtime_->unregister_file(absolute);
+      if (status.ok() && !shared) status = fs_.remove_if_exists(file->second.path);
+      if (!status.ok()) log::warning("{}", status.message());
+      window_.erase(file);
+    }
+  }
+}
+
+// --- markers -------------------------------------------------------------------------------------
+
+Marker Session::make_marker(const std::string& relative, int dataset, std::int64_t created,
+                            int index, std::uint64_t generation) const {
+  const Context& context = runtime_->context();
+  Marker marker;
+  marker.file = relative;
+  marker.dataset = dataset;
+  marker.rank = context.rank();
+  marker.job = context.job().job_id;
+  marker.host = context.host();
+  marker.generation = generation;
+  marker.created = created;
+  auto id = service::make_id(dataset, context.rank(), index);
+  if (id.ok()) {
+    marker.id = *id;
+    marker.service = endpoint_;
+  }
+  return marker;
+}
+
+// Lets other processes find a file of this one.
+void Session::publish(const Marker& marker, const std::string& path) {
+  Status status;
+  if (exports_ && !marker.service.empty()) {
+    const ActiveRedundancy& redundancy =
+        runtime_->context().redundancy_for(marker.dataset, /*output=*/false);
+    const std::string& cache = redundancy.store->directory->path();
+    if (path.starts_with(cache + "/")) {
+      status =
+          exports_->publish(marker.id, *redundancy.store->directory, path.substr(cache.size() + 1));
+    }
+  }
+  if (status.ok() && config()->get_string("SCR_MARKERS") != "off") {
+    if (!markers_) markers_ = std::make_unique<MarkerStore>(fs_, prefix());
+    status = markers_->put(marker, MarkerStore::Visible::kYes);
+  }
+  if (!status.ok()) log::warning("{}", status.message());
+}
+
+// At the start: what is in the cache can be read again; markers of what was lost go.
+void Session::adopt_restart() {
+  Context& context = runtime_->context();
+  markers_ = std::make_unique<MarkerStore>(fs_, prefix());
+  runtime_->on_forget([this](const FilemapEntry& entry) { dataset_gone(entry); });
+  runtime_->on_abandon([this](const FilemapEntry& entry) { rescue(entry); });
+  auto newest = runtime_->have_restart();  // verifies it
+  if (!newest.ok()) log::warning("{}", newest.status().message());
+  std::set<std::pair<int, std::int64_t>> known;  // datasets that can be read
+  auto index = flush::read_index(fs_, prefix());
+  if (index.ok()) {
+    for (const auto& entry : index->entries()) {
+      if (entry.complete) known.insert({entry.dataset.id, entry.dataset.created});
+    }
+  }
+  std::set<std::pair<int, std::int64_t>> cached;
+  for (const CachedDataset& dataset : runtime_->cached()) {
+    if (dataset.usable) cached.insert({dataset.dataset.id, dataset.dataset.created});
+  }
+  const std::string job = context.job().job_id;
+  // A process by itself has unflushed datasets of an earlier one to bring home.
+  Status status = markers_->sweep(context.rank(), context.size(), [&](const Marker& marker) {
+    const std::pair key(marker.dataset, marker.created);
+    if (marker.container) return known.contains(key);
+    if (context.alone() && marker.job != job) return true;  // another process's
+    return cached.contains(key);
+  });
+  if (!status.ok()) log::warning("{}", status.message());
+  context.world().barrier();
+  const std::vector<CachedDataset> datasets = runtime_->cached();
+  for (const CachedDataset& dataset : datasets) {
+    if (dataset.usable) announce_cached(dataset);
+  }
+  if (context.rank() == 0 && newest.ok() && *newest) {
+    log::info("restart from the cache: '{}'", **newest);
+  }
+}
+
+// Where the files of a dataset that was already in the cache are now.
+void Session::announce_cached(const CachedDataset& dataset) {
+  const int id = dataset.dataset.id;
+  if (runtime_->is_in_prefix(id)) flushed_at_[id] = std::time(nullptr);
+  const FilemapEntry* entry = runtime_->filemap().get(runtime_->context().rank(), id);
+  if (entry == nullptr || runtime_->is_in_prefix(id)) return;
+  int number = 0;
+  for (const FileMeta& meta : entry->files) {
+    if (meta.type != FileType::kFull) continue;
+    std::uint64_t generation = 1;
+    if (auto old = markers_->find(meta.file); old.ok() && *old) generation = (*old)->generation;
+    publish(make_marker(meta.file, id, dataset.dataset.created, number++, generation),
+            entry->directory + "/" + meta.file);
+  }
+}
+
+// Datasets that have reached the prefix directory since the last look.
+void Session::note_flushed() {
+  if (!runtime_) return;
+  for (const CachedDataset& cached : runtime_->cached()) {
+    const int id = cached.dataset.id;
+    if (!runtime_->is_in_prefix(id) || flushed_at_.contains(id)) continue;
+    const FilemapEntry* entry = runtime_->filemap().get(runtime_->context().rank(), id);
+    if (entry != nullptr) dataset_flushed(*entry);
+  }
+}
+
+// The real files have taken the places of the markers; in containers the markers say so.
+void Session::dataset_flushed(const FilemapEntry& entry) {
+  const int id = entry.dataset.id;
+  if (flushed_at_.contains(id)) return;
+  flushed_at_[id] = std::time(nullptr);
+  ++counts_.flushed;
+  const bool containers = config()->get_bool("SCR_USE_CONTAINERS");
+  const auto gone = gone_.find(id);
+  for (const FileMeta& meta : entry.files) {
+    if (meta.type != FileType::kFull) continue;
+    auto marker = markers_->find(meta.file);
+    const bool ours = marker.ok() && *marker && (*marker)->dataset == id;
+    if (ours && containers) {
+      Marker contained = **marker;
+      contained.container = true;
+      contained.service.clear();
+      (void)markers_->put(contained, MarkerStore::Visible::kYes);
+    } else if (ours) {
+      (void)markers_->drop(**marker);
+    }
+  }
+  if (gone == gone_.end()) return;
+  for (const std::string& relative : gone->second) {
+    Status status = fs_.remove_if_exists(prefix() + "/" + relative);
+    if (!status.ok()) log::warning("{}", status.message());
+  }
+}
+
+void Session::dataset_gone(const FilemapEntry& entry) {
+  const int id = entry.dataset.id;
+  if (runtime_->is_in_prefix(id)) {
+    dataset_flushed(entry);
+  } else {
+    for (const FileMeta& meta : entry.files) {
+      auto marker = markers_->find(meta.file);
+      if (marker.ok() && *marker && (*marker)->dataset == id) (void)markers_->drop(**marker);
+    }
+  }
+  if (!exports_) return;
+  const int rank = runtime_->context().rank();
+  for (std::size_t i = 0; i < entry.files.size(); ++i) {
+    auto file = service::make_id(id, rank, static_cast<std::int64_t>(i));
+    if (file.ok()) (void)exports_->withdraw(*file);
+  }
+}
+
+// The dataset cannot be completed; what the program wrote goes to its names, as without h5scr.
+void Session::rescue(const FilemapEntry& entry) {
+  for (const auto& [absolute, file] : window_) {
+    const std::string temporary = absolute + ".scr-rescue";
+    Status status = copy_file(fs_, file.path, temporary);
+    if (status.ok()) status = fs_.rename(temporary, absolute);
+    if (!status.ok()) {
+      log::error("'{}' is lost: {}", absolute, status.message());
+      (void)fs_.remove_if_exists(temporary);
+    }
+    (void)markers_->drop(file.marker);
+  }
+  if (!entry.files.empty()) {
+    log::warning("the files of dataset {} are written to their names, without protection",
+                 entry.dataset.id);
+  }
+}
+
+// --- reading from other nodes --------------------------------------------------------------------
+
+// Collective: one server a node, for all its processes.
+void Session::start_service() {
+  Context& context = runtime_->context();
+  if (context.node_count() < 2) return;
+  std::vector<std::byte> bytes(service::Key::kSize);
+  Status status;
+  if (context.rank() == 0) {
+    auto key = service::Key::make();
+    status = key.status();
+    if (key.ok()) std::copy(key->bytes().begin(), key->bytes().end(), bytes.begin());
+  }
+  if (!agree(context.world(), status, "making a key").ok()) return;
+  context.world().broadcast(bytes, 0);
+  key_ = *service::Key::from_bytes(bytes);
+  std::vector<const Directory*> caches;
+  for (const auto& descriptor : config()->redundancy()) {
+    if (!descriptor.enabled) continue;
+    const Directory* directory =
+        context.redundancy_for(static_cast<int>(descriptor.interval), false).store->directory.get();
+    if (std::find(caches.begin(), caches.end(), directory) == caches.end())
+      caches.push_back(directory);
+  }
+  exports_ = std::make_unique<service::Exports>(fs_, context.control(), caches);
+  std::string text;
+  if (context.node().rank() == 0) {
+    (void)exports_->withdraw_all();
+    auto address = service::choose_address(config()->get_string("SCR_SERVICE_INTERFACE"));
+    status = address.status();
+    if (address.ok()) {
+      auto server = service::RangeServer::start(*address, *key_, exports_->resolver());
+      status = server.status();
+      if (server.ok()) server_ = std::move(*server);
+    }
+    if (server_) text = server_->endpoint().to_text();
+    if (!status.ok())
+      log::warning("{}; other nodes cannot read this one's cache", status.message());
+  }
+  endpoint_ = context.node().broadcast_string(text, 0);
+}
+
+}  // namespace scr::routing

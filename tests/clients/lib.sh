@@ -1,0 +1,42 @@
+# Common parts of the tests with programs that know nothing of h5scr, on top of the fault tests'.
+#
+#   $1 of every test    the build folder
+#   $examples           compiled examples;  $clients  compiled test programs
+
+build=$(cd "$1" && pwd)
+shift
+set -- "$build/tests" "$@"
+source "$(dirname "${BASH_SOURCE[0]}")/../faults/lib.sh"
+examples=$build/examples clients=$build/clients
+hdf5=$(cat "$build/deps/hdf5.root")
+export LD_LIBRARY_PATH=$build/lib:$hdf5/lib PATH=$build/bin:$hdf5/bin:$PATH
+unset SCR_FLUSH SCR_FETCH # as a user of transparent mode has it
+
+# A new case without h5scr's variables from the one before.
+begin_client() { # text
+  begin "$1"
+  unset HDF5_DRIVER HDF5_PLUGIN_PATH SCR_USE_CONTAINERS SCR_FLUSH SCR_FLUSH_ASYNC
+}
+
+# Runs a program on the cluster with h5scr (HDF5 1.14 through the plug-in, MPI through the preload).
+client() { # mpirun-argument... program argument...
+  out=$(cluster run --per-node "$per_node" -x HDF5_DRIVER=scr -x "HDF5_PLUGIN_PATH=$build/plugin" \
+    -x "LD_PRELOAD=$build/lib/libscr_mpiio.so" -n "$ranks" "$@" 2>&1)
+  status=$?
+}
+
+# The same without h5scr.
+plain_client() {
+  out=$(cluster run --per-node "$per_node" -n "$ranks" "$@" 2>&1)
+  status=$?
+}
+
+# A serial HDF5 tool or program on the machine itself, with the driver.
+with_driver() {
+  HDF5_DRIVER=scr HDF5_PLUGIN_PATH=$build/plugin "$@"
+}
+
+expect_same_file() { # one other
+  cmp -s "$1" "$2"
+  check $? "'$1' and '$2' must be the same"
+}
