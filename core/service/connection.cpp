@@ -26,6 +26,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kFirstPause{10};
 constexpr std::chrono::milliseconds kLongestPause{500};
 
+// Whether connecting may go better the next time.
+enum class Again { kNo, kYes, kBusy };
+
 }  // namespace
 
 class Connection::Impl {
@@ -33,8 +36,7 @@ class Connection::Impl {
   Impl(Endpoint endpoint, const RemoteOptions& options)
       : endpoint_(std::move(endpoint)), options_(options) {}
 
-  // `again` tells whether it may go better the next time.
-  Status open(const Key& key, Clock::time_point deadline, bool& again);
+  Status open(const Key& key, Clock::time_point deadline, Again& again);
   Status send(Request request);
   Result<Reply> receive(std::uint32_t longest);
   bool is_broken() const { return broken_; }
@@ -42,7 +44,7 @@ class Connection::Impl {
 
  private:
   Status connect(Clock::time_point deadline);
-  Status shake_hands(const Key& key, Clock::time_point deadline, bool& again);
+  Status shake_hands(const Key& key, Clock::time_point deadline, Again& again);
   Status read(ByteSpan bytes, Clock::time_point deadline);
   Status write(ByteView bytes, Clock::time_point deadline);
   // Runs the one operation that was begun, whose handler sets `result`.
@@ -130,10 +132,10 @@ Status Connection::Impl::connect(Clock::time_point deadline) {
   return {};
 }
 
-Status Connection::Impl::shake_hands(const Key& key, Clock::time_point deadline, bool& again) {
+Status Connection::Impl::shake_hands(const Key& key, Clock::time_point deadline, Again& again) {
   // Until the server has read our proof it may drop us for others that come.
   const auto maybe_again = [&](Status status) {
-    again = !status.ok() && !late_;
+    again = !status.ok() && !late_ ? Again::kYes : Again::kNo;
     return status;
   };
   std::array<std::byte, kGreetingSize> greeting_bytes = {};
@@ -159,14 +161,14 @@ Status Connection::Impl::shake_hands(const Key& key, Clock::time_point deadline,
     return broken(StatusCode::kPermissionDenied, "does not have the key of this job");
   }
   if (welcome->code == Code::kBusy) {
-    again = true;
+    again = Again::kBusy;
     return broken(StatusCode::kUnavailable, "has too many clients");
   }
   return {};
 }
 
-Status Connection::Impl::open(const Key& key, Clock::time_point deadline, bool& again) {
-  again = false;
+Status Connection::Impl::open(const Key& key, Clock::time_point deadline, Again& again) {
+  again = Again::kNo;
   SCR_RETURN_IF_ERROR(connect(deadline));
   return shake_hands(key, deadline, again);
 }
@@ -232,14 +234,15 @@ Connection::~Connection() = default;
 Result<std::unique_ptr<Connection>> Connection::open(const Endpoint& endpoint, const Key& key,
                                                      const RemoteOptions& options) {
   SCR_RETURN_IF_ERROR(prepare_cryptography());
-  const auto deadline = Clock::now() + options.connect_timeout;
+  const auto start = Clock::now();
   for (auto pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
     try {
       auto impl = std::make_unique<Impl>(endpoint, options);
-      bool again = false;
-      const Status status = impl->open(key, deadline, again);
+      Again again = Again::kNo;
+      const Status status = impl->open(key, Clock::now() + options.connect_timeout, again);
       if (status.ok()) return std::unique_ptr<Connection>(new Connection(std::move(impl)));
-      if (!again || Clock::now() + pause >= deadline) return status;
+      const auto patience = again == Again::kBusy ? options.reply_timeout : options.connect_timeout;
+      if (again == Again::kNo || Clock::now() + pause >= start + patience) return status;
     } catch (const std::exception& error) {  // asio has no descriptors left for its own use
       return Status(StatusCode::kUnavailable,
                     fmt::format("cannot connect to node '{}': {}", endpoint.node, error.what()));

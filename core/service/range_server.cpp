@@ -87,8 +87,8 @@ class RangeServer::Impl {
   void reply(const PeerPtr& peer, const ServerSession::Outcome& outcome);
   void drain(const PeerPtr& peer);
 
+  PeerPtr idle_client() const;
   bool is_full() const;
-  bool drop_idle_client();
   void make_client(const PeerPtr& peer);
   void drop(PeerPtr peer);
   void touch(const PeerPtr& peer);
@@ -110,7 +110,8 @@ class RangeServer::Impl {
   tcp::acceptor acceptor_{io_};
   asio::steady_timer accept_pause_{io_};
   asio::steady_timer deadlines_{io_};
-  bool deadlines_watched_ = false;
+  Clock::time_point watched_ =
+      Clock::time_point::max();  // when deadlines_ ends; max: it does not run
   // Each in the order of deadlines.
   std::list<PeerPtr> strangers_;
   std::list<PeerPtr> clients_;
@@ -286,22 +287,22 @@ void RangeServer::Impl::drain(const PeerPtr& peer) {
 // --- who is connected
 // ------------------------------------------------------------------------------------------
 
-bool RangeServer::Impl::is_full() const {
-  return clients_.size() >= options_.most_clients &&
-         std::none_of(clients_.begin(), clients_.end(),
-                      [](const PeerPtr& peer) { return peer->waiting; });
+// Nothing if there is none. One in the middle of a long read is for moments idle, too.
+PeerPtr RangeServer::Impl::idle_client() const {
+  const auto latest = Clock::now() + options_.idle_timeout - options_.least_idle;
+  const auto idle = std::find_if(clients_.begin(), clients_.end(), [&](const PeerPtr& peer) {
+    return peer->waiting && peer->deadline <= latest;
+  });
+  return idle == clients_.end() ? nullptr : *idle;
 }
 
-bool RangeServer::Impl::drop_idle_client() {
-  const auto idle = std::find_if(clients_.begin(), clients_.end(),
-                                 [](const PeerPtr& peer) { return peer->waiting; });
-  if (idle == clients_.end()) return false;
-  drop(*idle);
-  return true;
+bool RangeServer::Impl::is_full() const {
+  return clients_.size() >= options_.most_clients && idle_client() == nullptr;
 }
 
 void RangeServer::Impl::make_client(const PeerPtr& peer) {
-  while (clients_.size() >= options_.most_clients && drop_idle_client()) {
+  if (clients_.size() >= options_.most_clients) {
+    if (const PeerPtr idle = idle_client()) drop(idle);
   }
   clients_.splice(clients_.end(), strangers_, peer->place);
   peer->listed_as_client = true;
@@ -333,18 +334,17 @@ void RangeServer::Impl::publish_counts() {
 }
 
 void RangeServer::Impl::watch_deadlines() {
-  if (deadlines_watched_ || (strangers_.empty() && clients_.empty())) return;
   auto next = Clock::time_point::max();
   for (const auto* list : {&strangers_, &clients_}) {
     if (!list->empty()) next = std::min(next, list->front()->deadline);
   }
-  // A stranger may come with an earlier deadline than that of all clients.
-  next = std::min(next, Clock::now() + options_.stranger_timeout);
-  deadlines_watched_ = true;
+  if (next >= watched_) return;  // it will look for the next one then
+  watched_ = next;
   deadlines_.expires_at(next);
   deadlines_.async_wait([this](const asio::error_code& error) {
-    deadlines_watched_ = false;
-    if (!error) drop_late();
+    if (error) return;  // an earlier one has taken its place
+    watched_ = Clock::time_point::max();
+    drop_late();
   });
 }
 

@@ -62,9 +62,10 @@ struct ServerOptions {
   std::string node = {};  // name of this host, for messages; empty: the host's name
   // Peers that have not shown that they have the key: the oldest is dropped for a new one.
   std::size_t most_strangers = 64;
-  // Peers that have: one that has been idle longest is dropped for a new one, which is told to come
-  // again later if none is idle.
+  // Peers that have: the one that has been idle longest, but at least for `least_idle`, is dropped
+  // for a new one; if there is none, the new one is told to come again.
   std::size_t most_clients = 256;
+  std::chrono::milliseconds least_idle{1'000};
   std::chrono::milliseconds stranger_timeout{5'000};
   // For a client that asks nothing, does not finish a request, or does not take its answer.
   std::chrono::milliseconds idle_timeout{120'000};
@@ -100,9 +101,10 @@ class [[gnu::visibility("default")]] RangeServer {
 };
 
 struct RemoteOptions {
-  std::chrono::milliseconds connect_timeout{
-      10'000};  // until the server has shown that it has the key
-  std::chrono::milliseconds reply_timeout{60'000};  // for each reply
+  // Until the server has shown that it has the key.
+  std::chrono::milliseconds connect_timeout{10'000};
+  // For each reply, and for a server that has too many clients.
+  std::chrono::milliseconds reply_timeout{60'000};
   // Small reads go through blocks kept in memory, 64 KiB each, and read ahead if they follow each
   // other. What is kept is not asked for again: only for files that do not change while they are
   // open. 0: every read asks the server, and sees what was written before it.

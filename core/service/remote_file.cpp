@@ -24,6 +24,7 @@ constexpr std::size_t kLargeRead = 2 * kBlockSize;
 // Requests on their way at once: enough to keep both sides busy.
 constexpr std::size_t kWindow = 4;
 constexpr std::size_t kMostIdle = 4;  // connections kept for a server
+constexpr int kMostAttempts = 3;      // after the first
 
 // --- idle connections of the process
 // ------------------------------------------------------------------------------------------
@@ -88,22 +89,24 @@ class Server {
 
   const Endpoint& endpoint() const { return endpoint_; }
 
-  // Does `work(connection)` on a pooled connection or a new one. If a pooled one turns out to be
-  // dead, which servers may do to idle ones, all of it is done again on a new one.
+  // Does `work(connection)` on a pooled connection or a new one. If the server has dropped us, as
+  // it does with idle clients to make room for others, all of it is done again on a new one.
   template <typename Work>
   Status with_connection(Work work) {
-    if (auto pooled = Pool::instance().take(endpoint_, key_)) {
-      const Status status = work(*pooled);
-      if (!pooled->is_broken() || pooled->is_late()) {
-        Pool::instance().give_back(endpoint_, key_, std::move(pooled));
+    for (int attempt = 0;; ++attempt) {
+      auto connection = attempt == 0 ? Pool::instance().take(endpoint_, key_) : nullptr;
+      if (connection == nullptr) {
+        SCR_ASSIGN_OR_RETURN(connection, Connection::open(endpoint_, key_, options_));
+      }
+      const Status status = work(*connection);
+      const bool dropped = connection->is_broken() && !connection->is_late() &&
+                           status.code() == StatusCode::kUnavailable;
+      if (!dropped || attempt == kMostAttempts) {
+        Pool::instance().give_back(endpoint_, key_, std::move(connection));
         return status;
       }
       Pool::instance().close(endpoint_, key_);
     }
-    SCR_ASSIGN_OR_RETURN(auto connection, Connection::open(endpoint_, key_, options_));
-    const Status status = work(*connection);
-    Pool::instance().give_back(endpoint_, key_, std::move(connection));
-    return status;
   }
 
   Result<ReplyHeader> stat(std::uint64_t id);
