@@ -87,7 +87,9 @@ DescriptorKind route_kind() {
            {"DATASET",
             {.type = ValueType::kRegex, .empty_allowed = true},
             "",
-            "Regular expression (ECMAScript) whose first group is the name of the dataset."},
+            "Regular expression (ECMAScript), searched in the path below SCR_PREFIX, whose first "
+            "group is the name of the dataset; else the path without extension and rank number: "
+            "`run/ckpt_0007.3.h5` is of `run/ckpt_0007`."},
            {"COMPLETE",
             {.type = ValueType::kWord, .words = {"CLOSE"}, .empty_allowed = true},
             "",
@@ -100,7 +102,11 @@ DescriptorKind route_kind() {
       .any_field = false,
       .description =
           "Which files of programs that do not call SCR_* go to the cache; the first "
-          "matching line counts.",
+          "matching line counts. A pattern without a slash is for the last part of the name, one "
+          "with a slash for the path below SCR_PREFIX, one that begins with a slash for the whole "
+          "path; * ? [...] stop at slashes, ** between slashes is any number of directories. "
+          "Without ROUTE lines all files below SCR_PREFIX are routed, and every dataset is "
+          "flushed; with them, files that no line matches are left alone.",
       .example = "ROUTE='*/plt*.h5' TYPE=OUTPUT DATASET='plt([0-9]+)'"};
 }
 
