@@ -243,7 +243,8 @@ Status share_sets(Restoration& r) {
   return {};
 }
 
-// Names the ranks of which nothing at all is left, on every rank. Which nodes had them, nobody knows any more.
+// Names the ranks of which nothing at all is left, on every rank. Which nodes had them, nobody
+// knows any more.
 Status report_unknown_ranks(Restoration& r) {
   constexpr int kNamed = 20;
   Communicator& world = r.context.world();
@@ -257,10 +258,12 @@ Status report_unknown_ranks(Restoration& r) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
   }
   if (count > kNamed) names += fmt::format(" and {} more", count - kNamed);
-  return {StatusCode::kUnrecoverable,
-          fmt::format("the files of rank {} are gone together with those of all members of their redundancy "
-                      "sets; the nodes that had them are not in this run, or have lost them",
-                      names)};
+  return {
+      StatusCode::kUnrecoverable,
+      fmt::format(
+          "the files of rank {} are gone together with those of all members of their redundancy "
+          "sets; the nodes that had them are not in this run, or have lost them",
+          names)};
 }
 
 struct RegisterContext {
