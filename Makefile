@@ -16,7 +16,7 @@ define build-in
 	@cmake --build $(1) -j $(JOBS) $(3)
 endef
 
-.PHONY: all deps demo test test-long test-asan test-tsan bench fuzz fuzzers lint format install clean help
+.PHONY: all deps demo test test-long test-asan test-tsan test-mpich bench fuzz fuzzers lint format install clean help
 
 all: deps ## build everything into build/
 	$(call build-in,$(BUILD),)
@@ -30,16 +30,23 @@ demo: all ## show h5scr at work
 test: all fuzzers ## all tests (under 20 minutes)
 	@ctest --test-dir $(BUILD) --output-on-failure -LE long -j $(JOBS)
 
-test-long: all fuzzers ## all tests and those that take long
+test-long: all fuzzers test-mpich ## all tests and those that take long
 	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
 
 test-asan: deps ## unit and native tests under AddressSanitizer and UBSan
-	$(call build-in,$(BUILD)/asan,-DH5SCR_SANITIZE=address$(comma)undefined)
+	$(call build-in,$(BUILD)/asan,-DH5SCR_SANITIZE=address$(comma)undefined,--target unit_tests native_tests)
 	@ctest --test-dir $(BUILD)/asan --output-on-failure -L "unit|native" -j $(JOBS)
 
 test-tsan: deps ## MPI-free threads under ThreadSanitizer
-	$(call build-in,$(BUILD)/tsan,-DH5SCR_SANITIZE=thread)
+	$(call build-in,$(BUILD)/tsan,-DH5SCR_SANITIZE=thread,--target unit_tests)
 	@ctest --test-dir $(BUILD)/tsan --output-on-failure -L unit -j $(JOBS)
+
+# Without the HDF5 driver: the HDF5 of the main build has Open MPI in it.
+mpich := -DMPI_C_COMPILER=mpicc.mpich -DMPI_CXX_COMPILER=mpicxx.mpich -DMPI_Fortran_COMPILER=mpifort.mpich \
+  -DMPIEXEC_EXECUTABLE=/usr/bin/mpiexec.mpich -DH5SCR_HDF5=OFF
+test-mpich: deps ## native tests with MPICH, without the HDF5 driver
+	$(call build-in,$(BUILD)/mpich,$(mpich),--target native_tests scr_mpiio)
+	@ctest --test-dir $(BUILD)/mpich --output-on-failure -L native -j $(JOBS)
 
 bench: all ## benchmarks, each as a ratio to a baseline of the same run
 	@bash tests/bench/run.sh $(BUILD)
@@ -50,7 +57,7 @@ fuzz: fuzzers ## run the fuzzers, FUZZ_SECONDS each
 fuzzers: deps
 	$(call build-in,$(BUILD)/fuzz,-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ -DH5SCR_FUZZ=ON -DH5SCR_SANITIZE=address$(comma)undefined,--target fuzzers)
 
-lint: all ## clang-format and clang-tidy
+lint: deps ## clang-format, and clang-tidy on what changed
 	@bash .ci/lint $(BUILD)
 
 format: ## rewrite the sources with clang-format

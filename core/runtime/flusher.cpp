@@ -87,9 +87,11 @@ Status Flusher::begin(const DatasetDescriptor& dataset) {
   SCR_ASSIGN_OR_RETURN(auto flush, prepare(dataset, /*background=*/true));
   const bool daemon = context_.config().flush_type() == config::FlushType::kDaemon;
   std::string transfer = daemon ? give_to_daemon(*flush) : std::string();
+  // One that an earlier run completed may end at once: the thread must not have a hand on it then.
+  const bool copied = flush->copied();
   {
     const std::lock_guard lock(mutex_);
-    queue_.push_back({std::move(flush), Clock::now(), std::move(transfer), false});
+    queue_.push_back({std::move(flush), Clock::now(), std::move(transfer), copied});
   }
   if (!thread_.joinable()) {
     sigset_t all;

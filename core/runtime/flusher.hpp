@@ -60,7 +60,7 @@ class Flusher {
     std::unique_ptr<flush::Flush> flush;
     std::chrono::steady_clock::time_point started;
     std::string transfer;  // key in the transfer file; empty: the thread copies
-    bool taken = false;    // by the thread
+    bool taken = false;    // by the thread, or nothing to do for it
   };
 
   flush::FlushOptions options(bool background) const;

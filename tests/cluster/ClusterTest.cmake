@@ -16,11 +16,15 @@
 # COMMAND runs outside the nodes, as `cluster with NODES -- COMMAND`, with `cluster` in its PATH; see
 # `cluster --help` for what it can call and which variables it gets. A target must be written as
 # $<TARGET_FILE:target>. Only one such test runs at a time: even one cluster has more ranks than a
-# machine for tests has cores.
+# machine for tests has cores. The cluster starts programs with Open MPI's mpirun, so there is no such test
+# with another MPI.
 
 set(H5SCR_CLUSTER_SCRIPT "${CMAKE_CURRENT_LIST_DIR}/cluster" CACHE INTERNAL "the virtual cluster")
 
 function(add_cluster_test)
+  if(NOT H5SCR_OPEN_MPI)
+    return()
+  endif()
   cmake_parse_arguments(PARSE_ARGV 0 arg "LIGHT" "NAME;NODES;SLOTS;SIZE;TIMEOUT;WORKING_DIRECTORY"
                         "LABELS;ENVIRONMENT;COMMAND")
   if(arg_UNPARSED_ARGUMENTS)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs a program twice on this machine, with the arguments "write" and "restart", in a prefix directory and a
 # cache of its own. Patterns (extended regular expressions) given with --expect must be in what the first run
-# says.
+# says. CTest sets MPIEXEC and what the MPI needs besides.
 #
 #   write_and_restart.sh [--ranks N] [--expect PATTERN]... program...
 set -u
@@ -20,10 +20,9 @@ mkdir "$folder/prefix" "$folder/cache"
 cd "$folder/prefix" || exit 2
 export SCR_PREFIX=$folder/prefix SCR_CNTL_BASE=$folder/cache SCR_CACHE_BASE=$folder/cache SCR_JOB_ID=1
 export SCR_FLUSH=0 SCR_FETCH=0 # the cache alone
-export OMPI_MCA_mpi_yield_when_idle=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 failed=0
 for mode in write restart; do
-  timeout -k 5 100 mpirun --oversubscribe -n "$ranks" "$@" "$mode" >"$folder/$mode" 2>&1
+  timeout -k 5 100 "$MPIEXEC" -n "$ranks" "$@" "$mode" >"$folder/$mode" 2>&1
   status=$?
   echo "--- $mode: exit status $status"
   cat "$folder/$mode"
