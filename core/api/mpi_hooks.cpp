@@ -98,7 +98,7 @@ int look(MPI_Comm comm) {
 
 // Where several threads call MPI, only calls on MPI_COMM_WORLD have an order that all ranks share.
 int is_world(MPI_Comm comm) {
-  if (!Session::process().attached()) return 0;
+  if (!Session::process().attached() || Session::is_sealing()) return 0;
   if (comm == state().program) return 1;
   if (!state().one_thread || comm == MPI_COMM_NULL) return 0;
   int inter = 0;

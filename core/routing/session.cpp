@@ -40,6 +40,8 @@ std::optional<Launched> launched_by_mpi() {
 
 }  // namespace
 
+thread_local int Session::sealing_depth = 0;
+
 Session& Session::process() {
   static Session* session = [] {
     auto* made = new Session(file_system());  // NOLINT: lives as long as the process

@@ -81,6 +81,8 @@ class Session {
   // Collective, with the reduced votes: seals the window if there is something to seal. True if
   // something happened or is about to: look again soon.
   bool decide(const Vote& votes);
+  // True in a thread that is sealing: its collective calls are h5scr's own.
+  static bool is_sealing() { return sealing_depth > 0; }
   // A halt condition holds: the front end ends the run.
   bool must_exit() const { return runtime_ && runtime_->must_exit(); }
 
@@ -105,6 +107,14 @@ class Session {
     std::uint64_t generation = 0;  // of the marker
     std::string prefix;            // of a stored one
     std::optional<flush::StoredLocation> stored;
+  };
+
+  static thread_local int sealing_depth;
+  struct Sealing {
+    Sealing() { ++sealing_depth; }
+    ~Sealing() { --sealing_depth; }
+    Sealing(const Sealing&) = delete;
+    Sealing& operator=(const Sealing&) = delete;
   };
 
   bool passive() const;
@@ -150,6 +160,7 @@ class Session {
 
   // session_seal.cpp
   void seal();
+  void seal_at_close();
   void settle_versions();
   void announce_cached(const CachedDataset& dataset);
   void adopt_restart();
@@ -173,9 +184,10 @@ class Session {
   std::string prefix_;
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<MarkerStore> markers_;
-  std::map<std::string, WindowFile> window_;   // by absolute name
-  std::vector<RoutedFile*> writers_;           // open, of this process
-  int next_index_ = 0;                         // of files in the window
+  std::map<std::string, WindowFile> window_;                  // by absolute name
+  std::vector<RoutedFile*> writers_;                          // open, of this process
+  std::map<const config::RouteRule*, std::uint64_t> closes_;  // in this window
+  int next_index_ = 0;                                        // of files in the window
   std::map<int, std::int64_t> flushed_at_;     // dataset -> seconds; for at_name_is_newer()
   std::map<std::string, int> hidden_;          // absolute name -> cached copies up to this dataset
   std::map<int, std::set<std::string>> gone_;  // dataset -> names that the program has deleted

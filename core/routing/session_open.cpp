@@ -425,9 +425,16 @@ Status Session::closed(RoutedFile& file, const Status& closed_status) {
     auto info = fs_.info(known->path);
     if (info.ok()) counts_.bytes += info->size;
     publish(known->marker, known->path);
+    ++closes_[known->route.rule];
   }
-  if (attached_) return {};
-  if (writers_.empty() && !window_.empty()) seal();
+  if (attached_) {
+    const config::RouteRule* rule = known != nullptr ? known->route.rule : nullptr;
+    const bool due = rule != nullptr && rule->complete_files > 0 && known->open == 0 &&
+                     closes_[rule] == rule->complete_files;
+    if (due) seal_at_close();
+  } else if (writers_.empty() && !window_.empty()) {
+    seal();
+  }
   return {};
 }
 

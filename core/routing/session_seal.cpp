@@ -52,7 +52,20 @@ bool Session::decide(const Vote& votes) {
   return votes[kOpen] != 0 || votes[kClosed] != 0;
 }
 
+// The user has said that every rank closes so many files of a dataset (COMPLETE=CLOSE): all come
+// here.
+void Session::seal_at_close() {
+  const Sealing guard;
+  if (runtime_->context().world().all_true(writers_.empty())) {
+    seal();
+  } else if (runtime_->context().rank() == 0) {
+    warn_once("a dataset is not sealed at the close of its last file",
+              "other routed files are open; it is sealed at the next collective call");
+  }
+}
+
 void Session::seal() {
+  const Sealing guard;
   settle_versions();
   std::string name;
   int flags = kFlagNone;
@@ -77,6 +90,7 @@ void Session::seal() {
     }
   }
   window_.clear();
+  closes_.clear();
   next_index_ = 0;
   note_flushed();
   if (attached_) open_window();
