@@ -219,7 +219,10 @@ Result<std::unique_ptr<File>> Session::open_copy(const Copy& copy, const std::st
       return fs_.open(copy.path, OpenOptions::read());
     case Copy::Where::kRemote: {
       SCR_ASSIGN_OR_RETURN(auto endpoint, service::Endpoint::from_text(copy.marker.service));
-      return service::open_remote(endpoint, *key_, copy.marker.id);
+      service::RemoteOptions options;
+      const bool may_change = runtime_ && copy.dataset == runtime_->window();
+      if (may_change) options.cached_blocks = 0;
+      return service::open_remote(endpoint, *key_, copy.marker.id, options);
     }
     case Copy::Where::kStored:
       return flush::open_stored(fs_, copy.prefix, *copy.stored, flush::Verify::kWhole);
