@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <ctime>
 
 #include "core/base/byte_size.hpp"
+#include "core/base/job_cleaner.hpp"
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
 #include "core/mpi/single_communicator.hpp"
@@ -203,9 +205,34 @@ void Session::finish() {
   server_.reset();
   exports_.reset();
   service::close_idle_connections();
+  if (attached_) {
+    off_ = true;
+    attached_ = false;
+    runtime_.reset();
+  } else {
+    leave_nothing();
+  }
+}
+
+// A process by itself will not come again in the same job: what has reached the prefix directory is
+// not kept in the node's memory.
+void Session::leave_nothing() {
+  const Context& context = runtime_->context();
+  CleanOptions options;
+  options.user = context.job().user;
+  options.job_id = context.job().job_id;
+  options.host = context.host();
+  options.now = std::time(nullptr);
+  options.bases = {config()->get_path("SCR_CNTL_BASE")};
+  for (const auto& store : config()->stores()) {
+    if (store.directory != options.bases.front()) options.bases.push_back(store.directory);
+  }
+  // The configuration outlives the runtime that had it.
+  config_ = std::make_unique<config::Config>(*config());
   runtime_.reset();
-  if (attached_) off_ = true;
-  attached_ = false;
+  for (const CleanedJob& job : clean_jobs(fs_, options).jobs) {
+    if (job.state != CleanState::kRemoved) log::info("{}: {}", job.job_id, job.reason);
+  }
 }
 
 // One line at the end of a run; nothing if h5scr had nothing to do.

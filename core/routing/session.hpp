@@ -173,6 +173,7 @@ class Session {
                      std::uint64_t generation) const;
   void publish(const Marker& marker, const std::string& path);
   void report();
+  void leave_nothing();
 
   FileSystem& fs_;
   const int pid_;

@@ -100,24 +100,40 @@ Result<std::string> Context::group_value(const std::string& group) const {
 }
 
 Status Context::take_slot(const std::string& slot) {
-  constexpr int kSlots = 1024;
-  const std::string base = config_->get_path("SCR_CNTL_BASE");
+  constexpr int kTries = 1024;
   const std::string job_id = job_.job_id;
-  for (int i = 0; i < (slot.empty() ? kSlots : 1); ++i) {
-    job_.job_id = job_id + "." + (slot.empty() ? fmt::format("s{}", i) : slot);
-    SCR_ASSIGN_OR_RETURN(auto directory,
-                         prepare_private_directory(fs(), base, job_.private_path()));
-    OpenOptions options = OpenOptions::read_write();
-    options.create = true;
-    options.mode = 0600;
-    SCR_ASSIGN_OR_RETURN(slot_lock_, fs().open(At(*directory, "slot.lock"), options));
-    const Status status = slot_lock_->lock(LockMode::kExclusive, /*wait=*/false);
-    if (status.ok()) return {};
-    if (status.code() != StatusCode::kUnavailable) return status;
+  int number = 0;
+  for (int i = 0; i < kTries; ++i) {
+    job_.job_id = job_id + "." + (slot.empty() ? fmt::format("s{}", number) : slot);
+    SCR_ASSIGN_OR_RETURN(const Slot state, try_slot());
+    if (state == Slot::kTaken) return {};
+    if (state == Slot::kInUse && !slot.empty()) break;
+    if (state == Slot::kInUse) ++number;
   }
-  slot_lock_.reset();
   return failed_precondition(fmt::format("job {} is running already: '{}/{}' is locked",
-                                         job_.job_id, base, job_.private_path()));
+                                         job_.job_id, config_->get_path("SCR_CNTL_BASE"),
+                                         job_.private_path()));
+}
+
+Result<Context::Slot> Context::try_slot() {
+  const std::string base = config_->get_path("SCR_CNTL_BASE");
+  SCR_ASSIGN_OR_RETURN(auto directory, prepare_private_directory(fs(), base, job_.private_path()));
+  OpenOptions options = OpenOptions::read_write();
+  options.create = true;
+  options.mode = 0600;
+  const At at(*directory, "slot.scrinfo.lock");
+  auto lock = fs().open(at, options);
+  if (lock.status().code() == StatusCode::kNotFound) return Slot::kVanished;
+  SCR_RETURN_IF_ERROR(lock.status());
+  const Status status = (*lock)->lock(LockMode::kExclusive, /*wait=*/false);
+  if (status.code() == StatusCode::kUnavailable) return Slot::kInUse;
+  SCR_RETURN_IF_ERROR(status);
+  // Who had it may have removed it meanwhile, and others may have made it anew.
+  SCR_ASSIGN_OR_RETURN(const FileInfo mine, (*lock)->info());
+  auto there = fs().info(at);
+  if (!there.ok() || there->inode != mine.inode) return Slot::kVanished;
+  slot_lock_ = std::move(*lock);
+  return Slot::kTaken;
 }
 
 Status Context::open_directories() {

@@ -70,6 +70,8 @@ class Context {
   Status configure(const RunOptions& options);
   // Makes the slot part of the job's id.
   Status take_slot(const std::string& slot);
+  enum class Slot { kTaken, kInUse, kVanished };
+  Result<Slot> try_slot();
   Status open_directories();
   Status open_store(const config::StoreDescriptor& descriptor);
   Status activate_redundancy(const config::RedundancyDescriptor& descriptor);
