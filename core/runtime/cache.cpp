@@ -23,7 +23,8 @@ std::uint64_t generation_of(const std::string& name) {
 }  // namespace
 
 // A filemap that is damaged costs the ranks it lists, which redundancy covers; it must not cost the
-// rest. One that cannot be read now may be readable later: it is kept.
+// rest. One that cannot be read now may be readable later: it is kept, and remembered, for what
+// redundancy cannot do without it is not lost.
 Result<Filemap> Cache::read_node_filemaps(std::vector<std::string>& old_names,
                                           std::vector<std::string>& kept_names) {
   Filemap all;
@@ -43,6 +44,7 @@ Result<Filemap> Cache::read_node_filemaps(std::vector<std::string>& old_names,
       all.merge(*filemap);
     } else {
       log::warning("{}; the files it lists count as lost", filemap.status().message());
+      if (!useless && unreadable_.ok()) unreadable_ = filemap.status();
     }
   }
   return all;
@@ -176,17 +178,30 @@ Status Cache::forget(int rank, int dataset) {
   return save();
 }
 
-bool Cache::is_whole(int rank, int dataset) const {
+Status check_cached_file(FileSystem& fs, const Directory& directory, const FileMeta& meta) {
+  if (!meta.complete || !meta.crc) return corrupt("'" + meta.file + "' was never complete");
+  const At at(directory, meta.file);
+  SCR_ASSIGN_OR_RETURN(const FileInfo info, fs.info(at));
+  if (info.type == FileInfo::Type::kRegular && info.size == meta.size) return {};
+  return corrupt(fmt::format("'{}' has {} bytes, but {} are recorded for it", at.display(),
+                             info.size, meta.size));
+}
+
+Status Cache::check_whole(int rank, int dataset) const {
   const FilemapEntry* entry = filemap_.get(rank, dataset);
-  if (entry == nullptr || entry->expected_files != static_cast<int>(entry->files.size()))
-    return false;
+  if (entry == nullptr || entry->expected_files != static_cast<int>(entry->files.size())) {
+    return not_found("not all of its files are listed");
+  }
   auto directory = context_.fs().open_directory(entry->directory);
-  if (!directory.ok()) return entry->files.empty();
-  return std::all_of(entry->files.begin(), entry->files.end(), [&](const FileMeta& meta) {
-    auto info = context_.fs().info(At(**directory, meta.file));
-    return meta.complete && meta.crc && info.ok() && info->type == FileInfo::Type::kRegular &&
-           info->size == meta.size;
-  });
+  if (!directory.ok()) return entry->files.empty() ? Status() : directory.status();
+  for (const FileMeta& meta : entry->files) {
+    SCR_RETURN_IF_ERROR(check_cached_file(context_.fs(), **directory, meta));
+  }
+  return {};
+}
+
+Status Cache::unreadable_filemap() const {
+  return agree(context_.world(), unreadable_, "reading a filemap", Report::kQuiet);
 }
 
 }  // namespace scr

@@ -12,6 +12,9 @@
 
 namespace scr {
 
+// Ok if a file is there with the size that is recorded for it, and has a checksum.
+Status check_cached_file(FileSystem& fs, const Directory& directory, const FileMeta& meta);
+
 class Cache {
  public:
   explicit Cache(Context& context) : context_(context) {}
@@ -43,8 +46,15 @@ class Cache {
   // Forgets an entry, but not its files: another process of this node has taken them over.
   Status forget(int rank, int dataset);
 
-  // True if every listed file is there with its size and checksum known, and none is missing.
-  bool is_whole(int rank, int dataset) const;
+  // Ok if every listed file is there with its size and checksum known, and none is missing. A
+  // failure that may_hide_sound_data() says that nobody knows.
+  Status check_whole(int rank, int dataset) const;
+
+  // Collective: not ok, on all ranks, if start() could not read some filemap of some node. Datasets
+  // that only it lists are not known then.
+  Status unreadable_filemap() const;
+  // The user wants to do without what the cache holds.
+  void give_up_unreadable() { unreadable_ = {}; }
 
  private:
   Status save();
@@ -54,7 +64,8 @@ class Cache {
 
   Context& context_;
   Filemap filemap_;
-  std::string name_;  // of the filemap file in the control directory
+  Status unreadable_;  // the first filemap that could not be read; on the first process of a node
+  std::string name_;   // of the filemap file in the control directory
 };
 
 }  // namespace scr

@@ -23,8 +23,8 @@ struct IncomingFiles {
 };
 
 // Moves the files of one dataset. `incoming` is set on processes that are to receive. Returns ok if
-// the own files arrived (or nothing was to come); a failed receive leaves the sender's copy in
-// place.
+// the own files arrived (or nothing was to come) and those to send could be read; a failed receive
+// leaves the sender's copy in place.
 Status move_files(Context& context, Cache& cache, int dataset,
                   const std::vector<OutgoingFiles>& outgoing,
                   const std::optional<IncomingFiles>& incoming);

@@ -25,6 +25,15 @@ struct Restoration {
   std::optional<StoredDescriptor> descriptor;   // of this rank
   std::optional<std::string> directory;         // of this rank's files
   std::unique_ptr<Directory> opened = nullptr;  // the same, once it is certain to stay
+  // The first failure on this process to reach data that may be whole all the same.
+  Status unreached = {};
+  // The node that had the files of this rank, if they are lost and their set could not be rebuilt.
+  std::optional<std::string> lost_node = {};
+  std::uint64_t failed_sets = 0;  // that this rank is the first member of
+
+  void note(const Status& status) {
+    if (unreached.ok() && status.may_hide_sound_data()) unreached = status;
+  }
 };
 
 // The largest id below `bound` that any process knows, 0 if there is none.
@@ -95,7 +104,9 @@ Result<Hash> announce(Restoration& r) {
     Filemap single;
     single.at(rank, r.id) = *entry;
     Hash& message = send.at(std::to_string(rank));
-    message.set_value("WHOLE", r.cache.is_whole(rank, r.id) ? 1 : 0);
+    const Status whole = r.cache.check_whole(rank, r.id);
+    r.note(whole);
+    message.set_value("WHOLE", whole.ok() ? 1 : 0);
     message.set_value("PLACE", place_of(r.context, descriptor->store));
     message.set("MAP", single.to_hash());
   }
@@ -189,6 +200,7 @@ Status distribute(Restoration& r) {
   }
   Status moved = move_files(r.context, r.cache, r.id, outgoing, incoming);
   if (!moved.ok()) log::warning("dataset {}: {}", r.id, moved.message());
+  r.note(moved);
   return agree(world, status, "distributing files");
 }
 
@@ -243,7 +255,8 @@ Status share_sets(Restoration& r) {
   return {};
 }
 
-// Names the ranks of which nothing at all is left, on every rank. Which nodes had them, nobody knows any more.
+// Names the ranks of which nothing at all is left, on every rank. Which nodes had them, nobody
+// knows any more.
 Status report_unknown_ranks(Restoration& r) {
   constexpr int kNamed = 20;
   Communicator& world = r.context.world();
@@ -257,10 +270,12 @@ Status report_unknown_ranks(Restoration& r) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
   }
   if (count > kNamed) names += fmt::format(" and {} more", count - kNamed);
-  return {StatusCode::kUnrecoverable,
-          fmt::format("the files of rank {} are gone together with those of all members of their redundancy "
-                      "sets; the nodes that had them are not in this run, or have lost them",
-                      names)};
+  return {
+      StatusCode::kUnrecoverable,
+      fmt::format(
+          "the files of rank {} are gone together with those of all members of their redundancy "
+          "sets; the nodes that had them are not in this run, or have lost them",
+          names)};
 }
 
 struct RegisterContext {
@@ -279,17 +294,15 @@ Status register_rebuilt(void* context, const redundancy::HostedMember& member) {
   });
 }
 
-bool member_is_present(const Restoration& r, const redundancy::MemberFiles& member,
-                       const redundancy::RedundancySet& set, const Directory& directory) {
-  auto whole = [&](const FileMeta& meta) {
-    auto info = r.context.fs().info(At(directory, meta.file));
-    return meta.complete && meta.crc && info.ok() && info->type == FileInfo::Type::kRegular &&
-           info->size == meta.size;
-  };
-  if (r.cache.filemap().get(r.context.rank(), r.id) == nullptr) return false;
-  if (!std::all_of(member.files.begin(), member.files.end(), whole)) return false;
-  return set.scheme == redundancy::Scheme::kSingle ||
-         (!member.redundancy.file.empty() && whole(member.redundancy));
+// Ok if the member's files are there, with their sizes.
+Status check_member(const Restoration& r, const redundancy::MemberFiles& member,
+                    const redundancy::RedundancySet& set, const Directory& directory) {
+  for (const FileMeta& meta : member.files) {
+    SCR_RETURN_IF_ERROR(check_cached_file(r.context.fs(), directory, meta));
+  }
+  if (set.scheme == redundancy::Scheme::kSingle) return {};
+  if (member.redundancy.file.empty()) return not_found("its redundancy file is not listed");
+  return check_cached_file(r.context.fs(), directory, member.redundancy);
 }
 
 // All files of the rank in the set are listed, as the filemap expected them.
@@ -313,7 +326,9 @@ Status rebuild_set(Restoration& r, const redundancy::RedundancySet& set, bool ve
   member.directory = r.opened.get();
   if (entry_is_complete(entry)) {
     member.content = member_files(*entry, *r.descriptor, set, r.context.rank());
-    member.present = member_is_present(r, member.content, set, *r.opened);
+    Status checked = check_member(r, member.content, set, *r.opened);
+    member.present = checked.ok();
+    if (checked.may_hide_sound_data()) member.problem = checked;
   }
   member.content.index = member.index;
   std::vector<int> hosts;
@@ -322,12 +337,59 @@ Status rebuild_set(Restoration& r, const redundancy::RedundancySet& set, bool ve
   RegisterContext context{&r};
   auto result = redundancy::rebuild(r.context.world(), r.context.fs(), set, hosts, mine, verify,
                                     register_rebuilt, &context);
-  if (!result.ok()) return result.status();
+  if (!result.ok()) {
+    const auto& self = set.members[static_cast<std::size_t>(mine.front().index)];
+    if (!mine.front().lost_because.empty()) r.lost_node = self.host;
+    if (self.rank == set.members.front().rank) ++r.failed_sets;
+    return result.status();
+  }
   if (mine.front().rebuilt) {
     rebuilt = true;
     return register_rebuilt(&context, mine.front());
   }
   return {};
+}
+
+// "node1 (rank 2, 3), node2 (rank 4)", of bounded length.
+std::string losses_in_words(const std::map<std::string, std::vector<int>>& ranks_by_node) {
+  constexpr std::size_t kNodes = 16;
+  constexpr std::size_t kRanks = 32;  // of a node
+  std::string text;
+  std::size_t nodes = 0;
+  for (const auto& [node, ranks] : ranks_by_node) {
+    if (++nodes > kNodes) continue;
+    const std::span<const int> named(ranks.data(), std::min(ranks.size(), kRanks));
+    const std::string more =
+        ranks.size() > kRanks ? fmt::format(" and {} more", ranks.size() - kRanks) : "";
+    text += fmt::format("{}{} (rank {}{})", text.empty() ? "" : ", ", node, fmt::join(named, ", "),
+                        more);
+  }
+  if (nodes > kNodes) text += fmt::format(" and {} more nodes", nodes - kNodes);
+  return text;
+}
+
+// Collective. The failure of one set names what this set has lost; where several have failed, all
+// that is lost is named.
+Status with_all_losses(Restoration& r, const Status& status) {
+  Communicator& world = r.context.world();
+  const std::uint64_t sets = world.all_reduce(r.failed_sets, ReduceOp::kSum);
+  if (sets < 2) return status;
+  std::vector<RankMessage> mine;
+  if (r.lost_node) {
+    const auto bytes = std::as_bytes(std::span(*r.lost_node));
+    mine.push_back({0, {bytes.begin(), bytes.end()}});
+  }
+  std::map<std::string, std::vector<int>> ranks_by_node;
+  for (const RankMessage& message : world.sparse_exchange(std::move(mine))) {
+    const std::string node(reinterpret_cast<const char*>(message.data.data()), message.data.size());
+    ranks_by_node[node].push_back(message.rank);
+  }
+  const std::string losses = world.broadcast_string(losses_in_words(ranks_by_node), 0);
+  return {status.code(),
+          fmt::format(
+              "{}; in all {} redundancy sets cannot be rebuilt, for the files of these nodes are "
+              "lost: {}",
+              status.message(), sets, losses)};
 }
 
 // Rebuilds every set of this rank, in the order of their ids. A set that fails does not keep the
@@ -344,7 +406,8 @@ Status rebuild_all(Restoration& r, bool verify, std::uint64_t& rebuilt_ranks) {
   }
   Communicator& world = r.context.world();
   rebuilt_ranks = world.all_reduce(std::uint64_t{rebuilt ? 1u : 0u}, ReduceOp::kSum);
-  SCR_RETURN_IF_ERROR(agree(world, status, "rebuilding files", Report::kQuiet));
+  status = agree(world, status, "rebuilding files", Report::kQuiet);
+  if (!status.ok()) return with_all_losses(r, status);
   // Now that everything is there: the entry is whole and the dataset is complete.
   status = r.cache.update(world.rank(), r.id, [&](FilemapEntry& entry) {
     entry.dataset = r.dataset;
@@ -379,11 +442,29 @@ Status restore(Restoration& r, bool verify, CachedDataset& result) {
   return {};
 }
 
+constexpr std::string_view kUnreachedAdvice =
+    "the cache cannot be read as a whole, and what cannot be read may be sound, so nothing is "
+    "given up (try "
+    "again, or set SCR_CACHE_PURGE=1 to go on without what the cache holds)";
+
+// Collective: whether a dataset that was not restored may be whole, and could only not be read. The
+// run must not go on without it then: it would start from an older state, and its next checkpoint
+// would take the place of this one.
+Status agree_unreached(Restoration& r, const Status& status, const Status& filemaps) {
+  const Status& mine = status.may_hide_sound_data() ? status
+                       : !r.unreached.ok()          ? r.unreached
+                                                    : filemaps;
+  const Status all = agree(r.context.world(), mine, "reading the cache", Report::kQuiet);
+  return all.with_context(
+      fmt::format("dataset {} ('{}'): {}", r.id, r.dataset.name, kUnreachedAdvice));
+}
+
 }  // namespace
 
 Result<std::vector<CachedDataset>> restore_cache(Context& context, Cache& cache) {
   std::vector<CachedDataset> datasets;
   bool have_checkpoint = false;
+  const Status filemaps = cache.unreadable_filemap();
   for (int id = next_dataset(context, cache, std::numeric_limits<int>::max()); id > 0;
        id = next_dataset(context, cache, id)) {
     Restoration r{context, cache, id, {}, {}, {}};
@@ -401,6 +482,8 @@ Result<std::vector<CachedDataset>> restore_cache(Context& context, Cache& cache)
     const bool verify = r.dataset.is_checkpoint() && !have_checkpoint;
     Status status = restore(r, verify, result);
     if (!status.ok()) {
+      const Status unreached = agree_unreached(r, status, filemaps);
+      if (!unreached.ok() && (!have_checkpoint || r.dataset.output)) return unreached;
       if (context.rank() == 0) {
         log::warning("dataset {} ('{}') cannot be restored from the cache: {}", id, r.dataset.name,
                      status.message());
@@ -412,6 +495,7 @@ Result<std::vector<CachedDataset>> restore_cache(Context& context, Cache& cache)
     have_checkpoint = have_checkpoint || (result.usable && r.dataset.is_checkpoint());
     datasets.insert(datasets.begin(), std::move(result));
   }
+  if (datasets.empty() && !filemaps.ok()) return filemaps.with_context(kUnreachedAdvice);
   return datasets;
 }
 
@@ -419,8 +503,13 @@ Status verify_cached_dataset(Context& context, Cache& cache, CachedDataset& data
   if (dataset.verified) return {};
   Restoration r{context, cache, dataset.dataset.id, dataset.dataset, {}, {}};
   Status status = restore(r, /*verify=*/true, dataset);
-  dataset.usable = status.ok();
-  return status;
+  if (status.ok()) return {};
+  SCR_RETURN_IF_ERROR(agree_unreached(r, status, {}));
+  if (context.rank() == 0) {
+    log::warning("dataset {} ('{}') is damaged: {}", r.id, r.dataset.name, status.message());
+  }
+  dataset.usable = false;
+  return {};
 }
 
 }  // namespace scr

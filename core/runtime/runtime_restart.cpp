@@ -62,6 +62,7 @@ Status Runtime::clear_cache() {
                                                        ? "SCR_CACHE_PURGE=1"
                                                        : "SCR_DISTRIBUTE=0");
   }
+  cache_->give_up_unreadable();
   Status status;
   for (int dataset : cache_->filemap().datasets()) {
     Status one = cache_->remove_dataset(dataset);
@@ -83,11 +84,11 @@ Result<std::optional<std::string>> Runtime::have_restart() {
   if (in_dataset()) return wrong_moment("SCR_Have_restart while a dataset is being written");
   while (CachedDataset* candidate = restart_candidate()) {
     Status status = verify_cached_dataset(*context_, *cache_, *candidate);
-    if (status.ok()) return std::optional<std::string>(candidate->dataset.name);
-    if (context_->rank() == 0) {
-      log::warning("dataset {} ('{}') is damaged: {}", candidate->dataset.id,
-                   candidate->dataset.name, status.message());
+    if (!status.ok()) {
+      if (context_->rank() == 0) log::error("{}", status.message());
+      return status;
     }
+    if (candidate->usable) return std::optional<std::string>(candidate->dataset.name);
   }
   return std::optional<std::string>();
 }
