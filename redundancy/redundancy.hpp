@@ -69,6 +69,10 @@ Result<RebuildResult> rebuild(Communicator& comm, FileSystem& fs, const Redundan
                               bool verify_all, RegisterFiles register_files, void* context,
                               const EncodeOptions& options = {});
 
+// A new file of a member has this name and a number until it is complete:
+// ".rebuild.<set>.<member>.<n>" in the member's directory.
+std::string temporary_name_start(const RedundancySet& set, int index);
+
 // What a redundancy file says before its payload (docs/formats/redundancy.md).
 struct RedundancyHeader {
   DatasetDescriptor dataset;

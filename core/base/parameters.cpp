@@ -201,6 +201,9 @@ void add_transparent(Table& table) {
   table.push_back({"SCR_COLLECTIVE_TIMEOUT", seconds(), "0",
                    "Seconds to wait for processes that do not come to a collective point before "
                    "that is an error; with 0 there are only warnings."});
+  table.push_back({"SCR_COLLECTIVE_WARNING", seconds(), "60",
+                   "Seconds to wait for processes that do not come to a collective point before a "
+                   "warning names them, and between such warnings; 0 means no warnings."});
   table.push_back({"SCR_VFD_TRACE", text_line(), "",
                    "File to which the HDF5 driver writes one line for each of its calls."});
 }

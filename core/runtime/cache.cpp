@@ -116,14 +116,49 @@ Status Cache::start() {
   }
   SCR_RETURN_IF_ERROR(agree(context_.world(), status, "writing the master filemap"));
   for (const std::string& name : old_names) {
-    status = context_.fs().remove_if_exists(At(context_.control(), name));
-    if (!status.ok()) log::warning("{}", status.message());
+    const At at(context_.control(), name);
+    for (const At& file : {at, journal_of(at)}) {
+      status = context_.fs().remove_if_exists(file);
+      if (!status.ok()) log::warning("{}", status.message());
+    }
   }
   return {};
 }
 
 Status Cache::save() {
-  return write_filemap(context_.fs(), At(context_.control(), name_), filemap_);
+  added_to_ = {-1, -1};
+  const At at(context_.control(), name_);
+  SCR_RETURN_IF_ERROR(write_filemap(context_.fs(), at, filemap_));
+  journal_.drop(context_.fs(), at);
+  return {};
+}
+
+Status Cache::add_file(int rank, int dataset, FileMeta meta) {
+  FilemapEntry& entry = filemap_.at(rank, dataset);
+  if (added_to_ != std::pair(rank, dataset)) {
+    added_names_.clear();
+    for (const FileMeta& known : entry.files) added_names_.insert(known.file);
+    added_to_ = {rank, dataset};
+  }
+  if (added_names_.contains(meta.file)) return {};
+  const std::string name = meta.file;
+  entry.files.push_back(std::move(meta));
+  if (Status status = append(rank, dataset, entry.files.back()); !status.ok()) {
+    entry.files.pop_back();
+    return status;
+  }
+  added_names_.insert(name);
+  return {};
+}
+
+// To the journal; a whole filemap takes its place when it fails or is long.
+Status Cache::append(int rank, int dataset, const FileMeta& meta) {
+  constexpr std::uint64_t kLongestJournal = std::uint64_t{64} << 20U;
+  if (journal_.size() < kLongestJournal) {
+    const At at(context_.control(), name_);
+    if (journal_.append(context_.fs(), at, rank, dataset, meta).ok()) return {};
+  }
+  return save();
 }
 
 Status Cache::remove_dataset(int dataset) {

@@ -10,6 +10,12 @@
 
 namespace scr {
 
+std::string moving_name(const std::string& file) {
+  const std::size_t slash = file.rfind('/');
+  const std::size_t start = slash == std::string::npos ? 0 : slash + 1;
+  return file.substr(0, start) + ".moving." + file.substr(start);
+}
+
 namespace {
 
 constexpr int kTag = 301;
@@ -104,12 +110,6 @@ class Sender {
   Status failure_;
 };
 
-std::string temporary_name(const std::string& file) {
-  const std::size_t slash = file.rfind('/');
-  const std::size_t start = slash == std::string::npos ? 0 : slash + 1;
-  return file.substr(0, start) + ".moving." + file.substr(start);
-}
-
 std::string parent_of(const std::string& file) {
   const std::size_t slash = file.rfind('/');
   return slash == std::string::npos ? std::string() : file.substr(0, slash);
@@ -151,7 +151,7 @@ class Receiver {
     for (std::size_t i = 0; status_.ok() && i < files_.size(); ++i) status_ = verify_and_close(i);
     for (const FileMeta& meta : incoming_.entry.files) {
       if (!directory_) break;
-      const At temporary(*directory_, temporary_name(meta.file));
+      const At temporary(*directory_, moving_name(meta.file));
       if (status_.ok()) {
         status_ = context_.fs().rename(temporary, At(*directory_, meta.file));
       } else {
@@ -170,7 +170,7 @@ class Receiver {
       if (std::string parent = parent_of(meta.file); !parent.empty()) {
         SCR_RETURN_IF_ERROR(fs.make_directories(At(*directory_, parent), 0700));
       }
-      const At at(*directory_, temporary_name(meta.file));
+      const At at(*directory_, moving_name(meta.file));
       SCR_ASSIGN_OR_RETURN(auto file, fs.open(at, OpenOptions::create_truncate()));
       files_.push_back(std::move(file));
     }

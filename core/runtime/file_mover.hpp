@@ -7,11 +7,15 @@
 // killed at any instant finds at least one whole copy.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "core/runtime/cache.hpp"
 
 namespace scr {
+
+// The name of a file while it arrives: ".moving.<name>" in the same folder.
+std::string moving_name(const std::string& file);
 
 struct OutgoingFiles {
   int rank = 0;  // whose files; also the process that wants them

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <set>
 
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
+#include "core/base/text.hpp"
 #include "core/runtime/file_mover.hpp"
 #include "core/runtime/stored_descriptor.hpp"
 #include "redundancy/redundancy.hpp"
@@ -459,9 +461,57 @@ Status agree_unreached(Restoration& r, const Status& status, const Status& filem
       fmt::format("dataset {} ('{}'): {}", r.id, r.dataset.name, kUnreachedAdvice));
 }
 
+// A move or rebuild that was killed leaves files under temporary names beside those it was to make.
+// They are told by these: nothing else in the directories is touched, for other ranks use them too.
+void remove_leftovers(FileSystem& fs, const Directory& directory, const std::string& folder,
+                      const std::set<std::string>& files, const std::vector<std::string>& starts) {
+  auto entries = fs.list(At(directory, folder.empty() ? "." : folder));
+  if (!entries.ok()) return;
+  for (const DirectoryEntry& found : *entries) {
+    if (found.type != FileInfo::Type::kRegular || !found.name.starts_with('.')) continue;
+    const std::string path = folder.empty() ? found.name : folder + "/" + found.name;
+    const bool rebuilt =
+        folder.empty() && std::ranges::any_of(starts, [&](const auto& start) {
+          return found.name.starts_with(start) && text::parse_uint(found.name.substr(start.size()));
+        });
+    if (!rebuilt && !files.contains(path)) continue;
+    Status removed = fs.remove_if_exists(At(directory, path));
+    if (removed.ok()) {
+      log::info("removed '{}/{}', which a killed run left", directory.path(), path);
+    } else {
+      log::warning("{}", removed.message());
+    }
+  }
+}
+
+// Not collective. Before any process moves or rebuilds a file.
+void remove_leftovers(Context& context, const Cache& cache, int rank, int id) {
+  const FilemapEntry& entry = *cache.filemap().get(rank, id);
+  auto descriptor = StoredDescriptor::from_hash(entry.redundancy);
+  auto directory = context.fs().open_directory(entry.directory);
+  if (!descriptor.ok() || !directory.ok() || entry.directory == context.job().prefix) return;
+  std::set<std::string> files;
+  std::set<std::string> folders = {""};
+  for (const FileMeta& meta : entry.files) {
+    files.insert(moving_name(meta.file));
+    const std::size_t slash = meta.file.rfind('/');
+    if (slash != std::string::npos) folders.insert(meta.file.substr(0, slash));
+  }
+  std::vector<std::string> starts;
+  for (const auto& set : descriptor->sets) {
+    starts.push_back(redundancy::temporary_name_start(set, set.index_of(rank)));
+  }
+  for (const std::string& folder : folders) {
+    remove_leftovers(context.fs(), **directory, folder, files, starts);
+  }
+}
+
 }  // namespace
 
 Result<std::vector<CachedDataset>> restore_cache(Context& context, Cache& cache) {
+  for (const int id : cache.filemap().datasets()) {
+    for (const int rank : cache.filemap().ranks(id)) remove_leftovers(context, cache, rank, id);
+  }
   std::vector<CachedDataset> datasets;
   bool have_checkpoint = false;
   const Status filemaps = cache.unreadable_filemap();

@@ -82,6 +82,7 @@ CachedDataset* Runtime::restart_candidate() {
 
 Result<std::optional<std::string>> Runtime::have_restart() {
   if (in_dataset()) return wrong_moment("SCR_Have_restart while a dataset is being written");
+  context_->meet("the question for a restart");
   while (CachedDataset* candidate = restart_candidate()) {
     Status status = verify_cached_dataset(*context_, *cache_, *candidate);
     if (!status.ok()) {
@@ -104,6 +105,7 @@ Result<std::string> Runtime::start_restart() {
 
 Status Runtime::complete_restart(bool valid) {
   if (!in_restart_) return wrong_moment("SCR_Complete_restart without SCR_Start_restart");
+  context_->meet("the end of the restart");
   in_restart_ = false;
   CachedDataset* candidate = restart_candidate();
   Status status = agree(context_->world(),

@@ -1,7 +1,9 @@
 // What SCR_Init makes of storage that cannot be read: sound data must not be given up.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "core/base/faulty_filesystem.hpp"
@@ -37,6 +39,33 @@ class Job {
   // The same, and writes a checkpoint.
   Outcome write(const std::string& checkpoint, FileSystem& of_faulty_rank = real_file_system()) {
     return run(of_faulty_rank, checkpoint);
+  }
+
+  // Registers and writes files, and ends without completing the dataset. Returns its directory.
+  std::filesystem::path write_unfinished(int files) {
+    std::filesystem::path directory;
+    InProcessWorld::run(kRanks, [&](Communicator& comm) {
+      auto runtime = Runtime::start(real_file_system(), comm.duplicate(), "node0", calls());
+      ASSERT_TRUE(runtime.ok()) << runtime.status().to_string();
+      ASSERT_TRUE((*runtime)->start_dataset("unfinished", kFlagCheckpoint).ok());
+      for (int i = 0; i < files; ++i) {
+        const std::string name = fmt::format("{}/many.{}.{}", prefix(), comm.rank(), i);
+        const auto path = (*runtime)->route_file(name);
+        ASSERT_TRUE(path.ok());
+        std::ofstream(*path) << i;
+        if (comm.rank() == 0) directory = std::filesystem::path(*path).parent_path();
+      }
+      comm.barrier();
+    });
+    return directory;
+  }
+
+  // Where the cache holds a file.
+  std::filesystem::path directory_of(const std::string& file) const {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root_ / "cache")) {
+      if (entry.path().filename() == file) return entry.path().parent_path();
+    }
+    return {};
   }
 
  private:
@@ -131,6 +160,45 @@ TEST(RestartFromUnreadableStorage, MissingFileIsALoss) {
   const auto outcome = job.look(fs);
   for (const Status& status : outcome.start) EXPECT_TRUE(status.ok()) << status.to_string();
   EXPECT_THAT(outcome.restart, ::testing::Each(""));
+}
+
+TEST(RestartLeftovers, TemporariesOfAKilledMoveOrRebuildGoAndNothingElse) {
+  Job job;
+  job.write("first");
+  const auto directory = job.directory_of("data.0");
+  const auto touch = [&](const char* name) { std::ofstream(directory / name) << "x"; };
+  for (const char* name : {".moving.data.0", ".rebuild.0.0.0", ".rebuild.0.0.13"}) touch(name);
+  const std::vector<std::string> others = {".moving.other", ".rebuild.0.0.x", ".rebuild.7.0.0",
+                                           "moving.data.0"};
+  for (const std::string& name : others) touch(name.c_str());
+  EXPECT_THAT(job.look().restart, ::testing::Each("first"));
+  for (const char* name : {".moving.data.0", ".rebuild.0.0.0", ".rebuild.0.0.13"}) {
+    EXPECT_FALSE(std::filesystem::exists(directory / name)) << name;
+  }
+  for (const std::string& name : others) {
+    EXPECT_TRUE(std::filesystem::exists(directory / name)) << name;
+  }
+}
+
+// Opening the lock finds the directory gone, as it does when scr_clean was faster.
+TEST(RestartAfterClean, DirectoriesThatWereRemovedMeanwhileAreMadeAgain) {
+  Job job;
+  FaultPlan plan = FaultPlan::fail_at(1, ENOENT);
+  plan.operations = FaultPlan::bit(Operation::kOpen);
+  plan.path = "*/owner.lock";
+  FaultyFileSystem fs(real_file_system(), plan);
+  const auto outcome = job.write("first", fs);
+  EXPECT_EQ(fs.hits(), 1U);
+  for (const Status& status : outcome.start) EXPECT_TRUE(status.ok()) << status.to_string();
+  EXPECT_THAT(job.look().restart, ::testing::Each("first"));
+}
+
+TEST(RegisteredFiles, EveryFileOfAKilledRunIsKnownToTheNext) {
+  Job job;
+  const auto directory = job.write_unfinished(300);
+  EXPECT_TRUE(std::filesystem::exists(directory / "many.0.299"));
+  EXPECT_THAT(job.look().restart, ::testing::Each(""));
+  EXPECT_FALSE(std::filesystem::exists(directory));
 }
 
 TEST(RestartFromUnreadableStorage, NoFailingOperationOfAStartCostsACheckpoint) {
