@@ -41,6 +41,13 @@ class Rebuilder {
 
   Result<RebuildResult> run() {
     for (const HostedMember& member : mine_) inspected_.push_back(inspect(fs_, set_, member));
+    auto result = rebuild_until_whole();
+    for (std::size_t i = 0; i < mine_.size(); ++i) mine_[i].lost_because = inspected_[i].damage;
+    return result;
+  }
+
+ private:
+  Result<RebuildResult> rebuild_until_whole() {
     while (true) {
       SCR_ASSIGN_OR_RETURN(const Survey found, survey(peers_, set_, inspected_));
       if (!found.any_lost() && !settings_.verify_all) return result_of(found);
@@ -48,8 +55,6 @@ class Rebuilder {
       if (whole) return result_of(found);
     }
   }
-
- private:
   // True: everything is whole. False: a survivor was found damaged.
   Result<bool> attempt(const Survey& found);
   std::vector<LocalMember> open_members(const Survey& found);
@@ -87,7 +92,7 @@ Result<bool> Rebuilder::attempt(const Survey& found) {
       Status finished = (new_member++)->finish(locals[i]);
       if (failure.ok()) failure = std::move(finished);
     } else if (Status status = verify_survivor(found, i, locals[i]); !status.ok()) {
-      inspected_[i] = {mine_[i].index, std::nullopt, std::string(status.message())};
+      inspected_[i] = lost_member(mine_[i].index, status);
       damaged = true;
     }
   }

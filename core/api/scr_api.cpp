@@ -111,6 +111,7 @@ int complete_output(const char* function, int valid) {
 // Collective even if the name of one rank is bad, so that nobody waits for it.
 int by_name(const char* function, const char* name, Status (Runtime::*action)(const std::string&)) {
   return with_runtime(function, [&](Runtime& r) {
+    r.context().meet(function);
     const Status arguments = scr::agree(r.context().world(), check_name(name), function);
     return arguments.ok() ? code((r.*action)(name)) : SCR_FAILURE;
   });

@@ -70,6 +70,8 @@ Status Context::configure(const RunOptions& options) {
   SCR_ASSIGN_OR_RETURN(config::Config config, config::Config::build(std::move(sources)));
   config_ = std::make_unique<config::Config>(std::move(config));
   log::set_verbosity(static_cast<int>(config_->get_uint("SCR_DEBUG")));
+  warn_after_ = config_->get_double("SCR_COLLECTIVE_WARNING");
+  give_up_after_ = config_->get_double("SCR_COLLECTIVE_TIMEOUT");
   if (rank() == 0) {
     for (const std::string& warning : config_->warnings()) log::warning("{}", warning);
   }
@@ -158,6 +160,16 @@ Status Context::open_directories() {
     if (status.errno_value() == EEXIST) status = {};
   }
   return agree(world(), status, "making the directory .scr in the prefix directory");
+}
+
+Status Context::make_directories_again() {
+  const std::string base = config_->get_path("SCR_CNTL_BASE");
+  SCR_ASSIGN_OR_RETURN(control_, prepare_private_directory(fs(), base, job_.private_path()));
+  for (const auto& [path, store] : stores_) {
+    SCR_ASSIGN_OR_RETURN(store->directory,
+                         prepare_private_directory(fs(), path, job_.private_path()));
+  }
+  return {};
 }
 
 Status Context::open_store(const config::StoreDescriptor& descriptor) {

@@ -62,6 +62,13 @@ class Context {
   // ".scr" in the prefix directory.
   std::string prefix_scr() const { return job_.prefix + "/.scr"; }
 
+  // Collective, at the start of a call that the program makes on all ranks: waits for all of them,
+  // and warns of those that do not come (SCR_COLLECTIVE_WARNING, SCR_COLLECTIVE_TIMEOUT).
+  void meet(const std::string& what) const { world_->meet({what, warn_after_, give_up_after_}); }
+
+  // Not collective: makes control and cache directories once more, after somebody removed them.
+  Status make_directories_again();
+
   // The redundancy descriptor for a dataset; never null after create().
   const ActiveRedundancy& redundancy_for(int id, bool output) const;
 
@@ -84,6 +91,8 @@ class Context {
   NodeCommunicators nodes_;
   std::string host_;
   std::unique_ptr<config::Config> config_;
+  double warn_after_ = 0;
+  double give_up_after_ = 0;
   JobInfo job_;
   bool alone_ = false;
   std::unique_ptr<File> slot_lock_;

@@ -52,6 +52,10 @@ Status Runtime::open_job() {
   info.host = c.host();
   info.prefix = c.job().prefix;
   auto owner = JobOwner::hold(c.fs(), c.control(), info);
+  // scr_clean may have taken the directories away between our making and our holding them.
+  if (owner.status().code() == StatusCode::kUnavailable && c.make_directories_again().ok()) {
+    owner = JobOwner::hold(c.fs(), c.control(), info);
+  }
   if (owner.ok()) owner_ = std::move(*owner);
   Status status = owner.status();
   if (status.ok() && c.node().rank() == 0) {
@@ -90,6 +94,7 @@ Status Runtime::open_job() {
 }
 
 Status Runtime::finalize() {
+  context_->meet("SCR_Finalize");
   if (in_dataset()) {
     Status status =
         failed_precondition("SCR_Finalize while a dataset is being written: it is dropped");
@@ -129,6 +134,7 @@ std::optional<std::string> Runtime::halt_reason(bool count) {
 }
 
 Result<bool> Runtime::need_checkpoint() {
+  context_->meet("SCR_Need_checkpoint");
   poll_flushes();
   if (halt_reason(false)) return true;
   const bool due = context_->rank() == 0 && timer_.due(now());
@@ -136,6 +142,7 @@ Result<bool> Runtime::need_checkpoint() {
 }
 
 Result<bool> Runtime::should_exit() {
+  context_->meet("SCR_Should_exit");
   poll_flushes();
   return halt_reason(false).has_value();
 }

@@ -294,6 +294,7 @@ Result<std::pair<std::uint64_t, std::uint64_t>> Runtime::flush_progress(
 }
 
 Status Runtime::flush_wait(const std::string& name) {
+  context_->meet("SCR_Flush_wait");
   settle(flusher_->wait());
   for (const CachedDataset& cached : std::vector<CachedDataset>(cached_)) {
     if (!cached.usable || (!name.empty() && cached.dataset.name != name)) continue;

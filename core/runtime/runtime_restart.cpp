@@ -62,6 +62,7 @@ Status Runtime::clear_cache() {
                                                        ? "SCR_CACHE_PURGE=1"
                                                        : "SCR_DISTRIBUTE=0");
   }
+  cache_->give_up_unreadable();
   Status status;
   for (int dataset : cache_->filemap().datasets()) {
     Status one = cache_->remove_dataset(dataset);
@@ -81,13 +82,14 @@ CachedDataset* Runtime::restart_candidate() {
 
 Result<std::optional<std::string>> Runtime::have_restart() {
   if (in_dataset()) return wrong_moment("SCR_Have_restart while a dataset is being written");
+  context_->meet("the question for a restart");
   while (CachedDataset* candidate = restart_candidate()) {
     Status status = verify_cached_dataset(*context_, *cache_, *candidate);
-    if (status.ok()) return std::optional<std::string>(candidate->dataset.name);
-    if (context_->rank() == 0) {
-      log::warning("dataset {} ('{}') is damaged: {}", candidate->dataset.id,
-                   candidate->dataset.name, status.message());
+    if (!status.ok()) {
+      if (context_->rank() == 0) log::error("{}", status.message());
+      return status;
     }
+    if (candidate->usable) return std::optional<std::string>(candidate->dataset.name);
   }
   return std::optional<std::string>();
 }
@@ -103,6 +105,7 @@ Result<std::string> Runtime::start_restart() {
 
 Status Runtime::complete_restart(bool valid) {
   if (!in_restart_) return wrong_moment("SCR_Complete_restart without SCR_Start_restart");
+  context_->meet("the end of the restart");
   in_restart_ = false;
   CachedDataset* candidate = restart_candidate();
   Status status = agree(context_->world(),
