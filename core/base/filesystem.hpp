@@ -98,6 +98,9 @@ class File {
   // hold the range. Ok without effect on a file system that cannot reserve.
   virtual Status allocate(std::uint64_t offset, std::uint64_t length) = 0;
   virtual Status sync() = 0;  // fsync
+  // Asks the system to begin writing this range to the device, so that a later sync() waits less. A
+  // hint: nothing is promised and nothing fails.
+  virtual void start_writing(std::uint64_t offset, std::uint64_t length) = 0;
   virtual Status set_mode(mode_t mode) = 0;
   // Maps [offset, offset+length) for reading; length 0 gives an empty mapping. kCorrupt if the file
   // is shorter than that.
