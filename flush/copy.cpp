@@ -58,6 +58,7 @@ class Copier {
 
   // Durable, and errors of delayed writes noticed; the names too.
   Status finish() {
+    if (options_.before_sync) SCR_RETURN_IF_ERROR(options_.before_sync());
     SCR_RETURN_IF_ERROR(close_all());
     for (const std::string& name : directories_) SCR_RETURN_IF_ERROR(fs_.sync_directory(name));
     return {};
@@ -114,6 +115,7 @@ class Copier {
         begun = done;
       }
       progress_.bytes_done += length;
+      if (options_.progress) options_.progress(progress_.bytes_done);
       pause(length, start);
     }
     piece.crc = crc.value();

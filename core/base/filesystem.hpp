@@ -124,6 +124,9 @@ class File {
   Status write_all(std::span<const std::byte> data, std::uint64_t offset);
 };
 
+// Whether a lock failed because the file system has none.
+bool locks_are_missing(const Status& lock_failure);
+
 // An open directory: paths given together with it are resolved below it, without symbolic links.
 class Directory {
  public:
@@ -184,6 +187,8 @@ class FileSystem {
   // Removes a file; a missing one is fine.
   Status remove_if_exists(const At& at);
   Result<std::vector<std::byte>> read_file(const At& at);
+  // Makes the bytes of a file durable that was written and closed before.
+  Status sync_file(const At& at);
   // Replaces a file atomically: writes a temporary name beside it, then renames. With `durable`,
   // the file is synced before and the directory after the rename. On failure the old file is as it
   // was and the temporary one is removed; only when the very last step, the sync of the directory,

@@ -8,6 +8,7 @@
 
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
+#include "core/base/progress.hpp"
 #include "core/runtime/file_mover.hpp"
 #include "core/runtime/stored_descriptor.hpp"
 #include "redundancy/redundancy.hpp"
@@ -243,7 +244,8 @@ Status share_sets(Restoration& r) {
   return {};
 }
 
-// Names the ranks of which nothing at all is left, on every rank. Which nodes had them, nobody knows any more.
+// Names the ranks of which nothing at all is left, on every rank. Which nodes had them, nobody
+// knows any more.
 Status report_unknown_ranks(Restoration& r) {
   constexpr int kNamed = 20;
   Communicator& world = r.context.world();
@@ -257,10 +259,12 @@ Status report_unknown_ranks(Restoration& r) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", rank);
   }
   if (count > kNamed) names += fmt::format(" and {} more", count - kNamed);
-  return {StatusCode::kUnrecoverable,
-          fmt::format("the files of rank {} are gone together with those of all members of their redundancy "
-                      "sets; the nodes that had them are not in this run, or have lost them",
-                      names)};
+  return {
+      StatusCode::kUnrecoverable,
+      fmt::format(
+          "the files of rank {} are gone together with those of all members of their redundancy "
+          "sets; the nodes that had them are not in this run, or have lost them",
+          names)};
 }
 
 struct RegisterContext {
@@ -320,8 +324,11 @@ Status rebuild_set(Restoration& r, const redundancy::RedundancySet& set, bool ve
   for (const auto& m : set.members) hosts.push_back(m.rank);
   std::vector<redundancy::HostedMember> mine{std::move(member)};
   RegisterContext context{&r};
+  redundancy::EncodeOptions options;
+  options.progress =
+      watch_growing_progress(r.context.rank(), fmt::format("rebuild of dataset {}", r.id));
   auto result = redundancy::rebuild(r.context.world(), r.context.fs(), set, hosts, mine, verify,
-                                    register_rebuilt, &context);
+                                    register_rebuilt, &context, options);
   if (!result.ok()) return result.status();
   if (mine.front().rebuilt) {
     rebuilt = true;

@@ -25,7 +25,10 @@ Result<std::unique_ptr<Runtime>> Runtime::start(FileSystem& fs, std::unique_ptr<
   runtime->flusher_->take_over_transfers();
   SCR_RETURN_IF_ERROR(runtime->restore());
   SCR_RETURN_IF_ERROR(runtime->clean_prefix());
-  if (runtime->restart_candidate() == nullptr) SCR_RETURN_IF_ERROR(runtime->fetch_newest());
+  if (runtime->restart_candidate() == nullptr ||
+      runtime->context_->config().get_bool("SCR_GLOBAL_RESTART")) {
+    SCR_RETURN_IF_ERROR(runtime->fetch_newest());
+  }
   const config::Config& config = runtime->context_->config();
   runtime->timer_ = CheckpointTimer(
       {config.get_uint("SCR_CHECKPOINT_INTERVAL"), config.get_double("SCR_CHECKPOINT_SECONDS"),
@@ -103,6 +106,7 @@ Status Runtime::finalize() {
       if (conditions.exit_reason.empty()) conditions.exit_reason = std::string(kFinalizeCalled);
     });
     status = halt.status();
+    give_sign_of_life(false);
     log_.end(run_event_, {.ok = status.ok() && flushed.ok()});
   }
   status = agree(context_->world(), status, "writing the halt file");
