@@ -58,6 +58,7 @@ class Copier {
 
   // Durable, and errors of delayed writes noticed; the names too.
   Status finish() {
+    for (auto& [name, file] : open_) file->start_writing(0, 0);
     if (options_.before_sync) SCR_RETURN_IF_ERROR(options_.before_sync());
     SCR_RETURN_IF_ERROR(close_all());
     for (const std::string& name : directories_) SCR_RETURN_IF_ERROR(fs_.sync_directory(name));

@@ -164,8 +164,13 @@ Status write_rank2file(Communicator& comm, FileSystem& fs, const std::string& di
 
 Status sync_rank2file(FileSystem& fs, const std::string& directory, int rank) {
   if (rank % kRanksPerBlock != 0) return {};
-  SCR_RETURN_IF_ERROR(fs.sync_file(block_name(directory, rank / kRanksPerBlock)));
-  if (rank == 0) SCR_RETURN_IF_ERROR(fs.sync_file(top_name(directory)));
+  const std::string block = block_name(directory, rank / kRanksPerBlock);
+  // The other one begun as well, so that a journal needs to be written only once for both.
+  SCR_ASSIGN_OR_RETURN(auto other,
+                       fs.open(rank == 0 ? top_name(directory) : block, OpenOptions::read_write()));
+  other->start_writing(0, 0);
+  SCR_RETURN_IF_ERROR(fs.sync_file(block));
+  if (rank == 0) SCR_RETURN_IF_ERROR(other->sync());
   return fs.sync_directory(directory);
 }
 
