@@ -22,11 +22,12 @@ using Seconds = std::chrono::duration<double>;
 constexpr Seconds kTellEvery{1.0};
 constexpr int kPollShare = 20;  // looking at a long transfer file takes at most 1/20 of the time
 constexpr Seconds kLockPatience{2.0};
+constexpr Seconds kOwnerPatience{30.0};  // giving up costs the whole transfer
 constexpr Seconds kNap{0.05};
 
 // Those who only want to know whether somebody has a lock take it for a moment themselves.
-Status lock_with_patience(File& file, LockMode mode) {
-  for (const auto end = Clock::now() + kLockPatience;; std::this_thread::sleep_for(kNap)) {
+Status lock_with_patience(File& file, LockMode mode, Seconds patience) {
+  for (const auto end = Clock::now() + patience;; std::this_thread::sleep_for(kNap)) {
     Status locked = file.lock(mode, /*wait=*/false);
     if (locked.code() != StatusCode::kUnavailable || Clock::now() >= end) return locked;
   }
@@ -96,7 +97,7 @@ Result<std::unique_ptr<TransferDaemon>> TransferDaemon::open(FileSystem& fs,
   options.mode = 0600;
   SCR_ASSIGN_OR_RETURN(auto lock,
                        fs.open(At(*directory, std::string(kTransferDaemonLockName)), options));
-  const Status locked = lock_with_patience(*lock, LockMode::kExclusive);
+  const Status locked = lock_with_patience(*lock, LockMode::kExclusive, kLockPatience);
   if (locked.code() == StatusCode::kUnavailable) {
     return Status(StatusCode::kUnavailable,
                   fmt::format("another scr_transfer works for '{}'", control));
@@ -206,7 +207,7 @@ Status TransferDaemon::copy(Transfer& transfer, const TransferDaemonOptions& opt
   // scr_clean leaves a job alone whose directory is locked.
   SCR_ASSIGN_OR_RETURN(
       auto in_use, fs_.open(At(*control_, std::string(kOwnerLockName)), OpenOptions::read_write()));
-  SCR_RETURN_IF_ERROR(lock_with_patience(*in_use, LockMode::kShared));
+  SCR_RETURN_IF_ERROR(lock_with_patience(*in_use, LockMode::kShared, kOwnerPatience));
   SCR_ASSIGN_OR_RETURN(const JobOwnerInfo owner, read_owner_file(fs_, *control_));
   SCR_RETURN_IF_ERROR(check_wanted(owner, transfer));
   SCR_ASSIGN_OR_RETURN(auto files, ConfinedFiles::open_job(fs_, owner));
