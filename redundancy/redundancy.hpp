@@ -6,6 +6,7 @@
 // same success or failure on every process of the set, with a message for each.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ struct MemberFiles {
 
 struct EncodeOptions {
   std::size_t piece_size = 0;  // 0: the scheme's best
+  // For a rebuild: called with the bytes that this process has read and written, and those it will.
+  std::function<void(std::uint64_t done, std::uint64_t total)> progress = {};
 };
 
 // Computes the checksum of every file of this member and writes its redundancy file into

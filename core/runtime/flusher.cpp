@@ -9,6 +9,7 @@
 #include <csignal>
 
 #include "core/base/log.hpp"
+#include "core/base/progress.hpp"
 
 namespace scr {
 
@@ -48,6 +49,10 @@ Flusher::~Flusher() {
   if (thread_.joinable()) thread_.join();
 }
 
+config::FlushType Flusher::type_of(const DatasetDescriptor& dataset) const {
+  return context_.redundancy_for(dataset.id, dataset.output).store->descriptor.flush;
+}
+
 flush::FlushOptions Flusher::options(bool background) const {
   const config::Config& config = context_.config();
   flush::FlushOptions options;
@@ -72,9 +77,14 @@ Result<std::unique_ptr<flush::Flush>> Flusher::prepare(const DatasetDescriptor& 
   for (const FileMeta& meta : entry->files) {
     if (meta.type == FileType::kFull) files.push_back(meta);
   }
-  return flush::Flush::prepare(context_.world(), context_.node(), context_.fs(),
-                               context_.job().prefix, dataset, entry->directory, files,
-                               options(background));
+  SCR_ASSIGN_OR_RETURN(
+      auto flush,
+      flush::Flush::prepare(context_.world(), context_.node(), context_.fs(), context_.job().prefix,
+                            dataset, entry->directory, files, options(background)));
+  flush->set_observer(watch_progress(context_.rank(),
+                                     fmt::format("flush of dataset {}", dataset.id),
+                                     flush->bytes_total(), background));
+  return flush;
 }
 
 Status Flusher::flush(const DatasetDescriptor& dataset) {
@@ -85,7 +95,7 @@ Status Flusher::flush(const DatasetDescriptor& dataset) {
 
 Status Flusher::begin(const DatasetDescriptor& dataset) {
   SCR_ASSIGN_OR_RETURN(auto flush, prepare(dataset, /*background=*/true));
-  const bool daemon = context_.config().flush_type() == config::FlushType::kDaemon;
+  const bool daemon = type_of(dataset) == config::FlushType::kDaemon;
   std::string transfer = daemon ? give_to_daemon(*flush) : std::string();
   // One that an earlier run completed may end at once: the thread must not have a hand on it then.
   const bool copied = flush->copied();
@@ -145,6 +155,7 @@ std::string Flusher::give_to_daemon(const flush::Flush& flush) {
   flush::Transfer transfer;
   transfer.dataset = flush.dataset().id;
   transfer.created = flush.dataset().created;
+  transfer.attempt = flush.attempt();
   transfer.rank = context_.rank();
   transfer.bytes_per_second = bandwidth[0];
   transfer.percent = flush.copy_options().percent;

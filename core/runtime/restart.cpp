@@ -9,6 +9,7 @@
 
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
+#include "core/base/progress.hpp"
 #include "core/base/text.hpp"
 #include "core/runtime/file_mover.hpp"
 #include "core/runtime/stored_descriptor.hpp"
@@ -337,8 +338,11 @@ Status rebuild_set(Restoration& r, const redundancy::RedundancySet& set, bool ve
   for (const auto& m : set.members) hosts.push_back(m.rank);
   std::vector<redundancy::HostedMember> mine{std::move(member)};
   RegisterContext context{&r};
+  redundancy::EncodeOptions options;
+  options.progress =
+      watch_growing_progress(r.context.rank(), fmt::format("rebuild of dataset {}", r.id));
   auto result = redundancy::rebuild(r.context.world(), r.context.fs(), set, hosts, mine, verify,
-                                    register_rebuilt, &context);
+                                    register_rebuilt, &context, options);
   if (!result.ok()) {
     const auto& self = set.members[static_cast<std::size_t>(mine.front().index)];
     if (!mine.front().lost_because.empty()) r.lost_node = self.host;

@@ -394,6 +394,8 @@ Status Runtime::seal() {
   if (!status.ok()) log::warning("{}", status.message());
   if (c.node().rank() == 0 && owner_) status = owner_->beat(c.fs(), c.control());
   if (!status.ok()) log::warning("{}", status.message());
+  give_sign_of_life(true);
+  in_place_.reset();
   const Store& store = *writing_->redundancy->store;
   status = evict(store.descriptor.directory, std::max<std::uint64_t>(store.descriptor.count, 1));
   if (!status.ok()) log::warning("{}", status.message());
