@@ -40,7 +40,7 @@ inline constexpr int kFirstDataTag = kControlTag + 1;
 // Bytes of a piece when the caller does not say: small enough that all pieces in flight stay in a
 // core's cache, large enough that Open MPI moves them in a single copy. 64 to 256 KiB measured
 // alike.
-inline constexpr std::size_t kDefaultPieceSize = 128 * 1024;
+inline constexpr std::size_t kDefaultPieceSize = 256 * 1024;
 
 // `hosts[i]` is the rank in `comm` of the process that holds member i; `mine` are the members held
 // here. Collective over these processes, with equal plans and piece sizes.
