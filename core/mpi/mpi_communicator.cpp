@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <limits>
-#include <thread>
 
 namespace scr {
 namespace {
@@ -62,25 +60,6 @@ MPI_Op native_op(ReduceOp op) {
   return MPI_SUM;
 }
 
-// How to wait for a message. MPI's own wait keeps the core, or yields it, which the kernel takes
-// for work: of four ranks on two cores, one may wait alone on a core while three work on the other.
-// So a rank that has waited for long sleeps, and the kernel moves another one to its core. Not
-// before: to sleep and wake costs more than most waits last.
-class Patience {
- public:
-  void pause() {
-    if (std::chrono::steady_clock::now() < awake_until_) return;
-    std::this_thread::sleep_for(nap_);
-    nap_ = std::min(2 * nap_, kLongestNap);
-  }
-
- private:
-  static constexpr std::chrono::microseconds kAwake{1000};
-  static constexpr std::chrono::microseconds kLongestNap{200};
-  std::chrono::steady_clock::time_point awake_until_ = std::chrono::steady_clock::now() + kAwake;
-  std::chrono::microseconds nap_{50};
-};
-
 class PendingPieces final : public Request::State {
  public:
   void add(MPI_Request request, std::size_t length) {
@@ -90,8 +69,9 @@ class PendingPieces final : public Request::State {
   void check_lengths() { check_lengths_ = true; }
 
   void wait() override {
-    Patience patience;
-    while (!test()) patience.pause();
+    std::vector<MPI_Status> statuses(requests_.size());
+    PMPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), statuses.data());
+    check(statuses);
   }
 
   bool test() override {
@@ -164,7 +144,11 @@ void MpiCommunicator::send(std::span<const std::byte> data, int to, int tag) {
 }
 
 void MpiCommunicator::receive(std::span<std::byte> buffer, int from, int tag) {
-  start_receive(buffer, from, tag).wait();
+  for_each_piece(buffer, [&](auto piece) {
+    MPI_Status status;
+    PMPI_Recv(piece.data(), to_count(piece.size()), MPI_BYTE, from, tag, comm_, &status);
+    require_length(status, piece.size());
+  });
 }
 
 Request MpiCommunicator::start_send(std::span<const std::byte> data, int to, int tag) {
