@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/log.hpp"
+#include "core/routing/marker.hpp"
 #include "flush/agreement.hpp"
 #include "flush/index.hpp"
 #include "flush/intent.hpp"
@@ -32,7 +33,11 @@ Result<std::vector<std::string>> replaced_names(FileSystem& fs, const std::strin
   std::vector<std::string> names;
   for (const StoredFile& file : mine) {
     auto info = fs.info(prefix + "/" + file.file);
-    if (info.ok() && info->type == FileInfo::Type::kRegular) names.push_back(file.file);
+    if (info.ok() && info->type == FileInfo::Type::kRegular) {
+      // A marker holds the place of this very file.
+      SCR_ASSIGN_OR_RETURN(const auto marker, routing::read_marker(fs, prefix + "/" + file.file));
+      if (!marker) names.push_back(file.file);
+    }
     if (!info.ok() && info.status().code() != StatusCode::kNotFound) return info.status();
   }
   return names;

@@ -100,7 +100,7 @@ class File {
   virtual Status sync() = 0;  // fsync
   // Asks the system to begin writing this range to the device, so that a later sync() waits less. A
   // hint: nothing is promised and nothing fails.
-  virtual void start_writing(std::uint64_t offset, std::uint64_t length) = 0;
+  virtual void start_writing(std::uint64_t /*offset*/, std::uint64_t /*length*/) {}
   virtual Status set_mode(mode_t mode) = 0;
   // Maps [offset, offset+length) for reading; length 0 gives an empty mapping. kCorrupt if the file
   // is shorter than that.

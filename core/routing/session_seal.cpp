@@ -118,10 +118,10 @@ void Session::settle_versions() {
     std::string host;
   };
   std::map<std::string, std::vector<Version>> versions;
-  for (const auto& [rank, names] : received.elements()) {
-    for (const auto& [relative, entry] : names.elements()) {
-      versions[relative].push_back(
-          {rank, number(entry, "GENERATION"), std::string(entry.value("HOST").value_or(""))});
+  for (const Hash::Element& rank : received.elements()) {
+    for (const Hash::Element& name : rank.hash.elements()) {
+      versions[name.key].push_back({rank.key, number(name.hash, "GENERATION"),
+                                    std::string(name.hash.value("HOST").value_or(""))});
     }
   }
   Hash verdicts;
@@ -138,11 +138,11 @@ void Session::settle_versions() {
   Hash losers;
   status = exchange_hashes(world, verdicts, losers);
   if (!status.ok()) log::error("{}", status.message());
-  for (const auto& [rank, names] : losers.elements()) {
-    for (const auto& [relative, entry] : names.elements()) {
-      const std::string absolute = prefix() + "/" + relative;
+  for (const Hash::Element& rank : losers.elements()) {
+    for (const Hash::Element& name : rank.hash.elements()) {
+      const std::string absolute = prefix() + "/" + name.key;
       // On one node both versions are one file, which the other rank goes on to list.
-      const bool shared = number(entry, "SHARED") != 0;
+      const bool shared = number(name.hash, "SHARED") != 0;
       const auto file = window_.find(absolute);
       if (file == window_.end()) continue;
       status = runtime_->unregister_file(absolute);

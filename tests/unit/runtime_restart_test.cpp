@@ -45,7 +45,8 @@ class Job {
   std::filesystem::path write_unfinished(int files) {
     std::filesystem::path directory;
     InProcessWorld::run(kRanks, [&](Communicator& comm) {
-      auto runtime = Runtime::start(real_file_system(), comm.duplicate(), "node0", calls());
+      auto runtime =
+          Runtime::start(real_file_system(), comm.duplicate(), "node0", {.calls = calls()});
       ASSERT_TRUE(runtime.ok()) << runtime.status().to_string();
       ASSERT_TRUE((*runtime)->start_dataset("unfinished", kFlagCheckpoint).ok());
       for (int i = 0; i < files; ++i) {
@@ -76,7 +77,7 @@ class Job {
     InProcessWorld::run(kRanks, [&](Communicator& comm) {
       const auto rank = static_cast<std::size_t>(comm.rank());
       FileSystem& fs = comm.rank() == faulty_rank ? of_faulty_rank : real_file_system();
-      auto runtime = Runtime::start(fs, comm.duplicate(), "node0", calls());
+      auto runtime = Runtime::start(fs, comm.duplicate(), "node0", {.calls = calls()});
       outcome.start[rank] = runtime.status();
       if (!runtime.ok()) return;
       auto name = (*runtime)->have_restart();
