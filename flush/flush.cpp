@@ -8,7 +8,6 @@
 #include "core/base/checksum.hpp"
 #include "core/base/hash_file.hpp"
 #include "core/base/log.hpp"
-#include "flush/agreement.hpp"
 #include "flush/index.hpp"
 #include "flush/intent.hpp"
 #include "flush/parity.hpp"

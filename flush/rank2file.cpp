@@ -9,7 +9,6 @@
 #include "core/base/hash_file.hpp"
 #include "core/base/path.hpp"
 #include "core/base/text.hpp"
-#include "flush/agreement.hpp"
 
 namespace scr::flush {
 

@@ -6,7 +6,6 @@
 
 #include "core/base/log.hpp"
 #include "core/routing/marker.hpp"
-#include "flush/agreement.hpp"
 #include "flush/index.hpp"
 #include "flush/intent.hpp"
 

@@ -151,6 +151,11 @@ Status broadcast_hash(Communicator& comm, Hash& hash, int root);
 // rank whose `send` is not of that form gets an error and sends nothing; the others do not notice.
 Status exchange_hashes(Communicator& comm, const Hash& send, Hash& receive);
 
+// --- agreement -----------------------------------------------------------------------------------
+// Collective: ok if every rank is. Else a rank that failed keeps its own status; the others get the
+// code and message of the first that failed, after "<what> failed on rank <r>: ".
+Status agree_all(Communicator& comm, const Status& mine, std::string_view what);
+
 // --- groups --------------------------------------------------------------------------------------
 // Splits by a string (host name, power supply): ranks with equal strings come together, ordered by
 // rank. No rank sees all names. A rank whose left neighbour has the same name stays out of the

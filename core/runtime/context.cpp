@@ -14,16 +14,7 @@ std::string ActiveRedundancy::dataset_directory(int dataset_id) const {
 
 Status agree(Communicator& comm, const Status& mine, std::string_view what, Report report) {
   if (!mine.ok() && report == Report::kLog) log::error("{}", mine.message());
-  const std::int64_t none = comm.size();
-  const std::int64_t first = comm.all_reduce(mine.ok() ? none : comm.rank(), ReduceOp::kMin);
-  if (first == none) return {};
-  const std::string text =
-      comm.broadcast_string(std::string(mine.message()), static_cast<int>(first));
-  auto code = static_cast<std::int64_t>(comm.rank() == first ? mine.code() : StatusCode::kOk);
-  code = comm.all_reduce(code, ReduceOp::kMax);
-  if (!mine.ok()) return mine;
-  return {static_cast<StatusCode>(code),
-          fmt::format("{} failed on rank {}: {}", what, first, text)};
+  return agree_all(comm, mine, what);
 }
 
 Result<std::unique_ptr<Context>> Context::create(FileSystem& fs,

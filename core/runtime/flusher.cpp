@@ -8,6 +8,7 @@
 #include <array>
 #include <csignal>
 
+#include "core/base/background_thread.hpp"
 #include "core/base/log.hpp"
 #include "core/base/progress.hpp"
 
@@ -24,14 +25,6 @@ constexpr int kPollShare = 20;  // looking at a long transfer file takes at most
 
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// A rank is often bound to one core, which the program needs; the thread may use any.
-void use_all_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (int i = 0; i < CPU_SETSIZE; ++i) CPU_SET(i, &set);
-  pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
 }  // namespace
@@ -104,19 +97,13 @@ Status Flusher::begin(const DatasetDescriptor& dataset) {
     queue_.push_back({std::move(flush), Clock::now(), std::move(transfer), copied});
   }
   if (!thread_.joinable()) {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread inherits the mask
-    thread_ = std::thread([this] { run(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    thread_ = start_background_thread([this] { run(); });
   }
   wake_.notify_all();
   return {};
 }
 
 void Flusher::run() {
-  use_all_cores();
   std::unique_lock lock(mutex_);
   while (!stop_) {
     auto next =
