@@ -11,7 +11,7 @@
 #include <string>
 
 #include "h5scr/version.hpp"
-#include "vfd/hdf5/find_hdf5.h"
+#include "vfd/preload/find_library.h"
 
 namespace scr::vfd {
 namespace {
@@ -130,7 +130,7 @@ class LoadedLibraries {
     const std::lock_guard lock(mutex_);
     const auto known = by_caller_.find(code);
     if (known != by_caller_.end()) return known->second;
-    void* const handle = scr_find_hdf5(code);
+    void* const handle = scr_find_library(code, kVersionFunction);
     Hdf5Library* const library = load(handle);
     // dladdr() is slow, and a file is opened from the same few places in libhdf5, which stays
     // loaded; another caller may be unloaded, and its addresses used again.

@@ -10,8 +10,8 @@
  */
 #include "vfd/preload/preload.h"
 
-#include "vfd/hdf5/find_hdf5.h"
 #include "vfd/hdf5_legacy/legacy.h"
+#include "vfd/preload/find_library.h"
 
 /* Not in HDF5 1.10. */
 htri_t H5Fis_accessible(const char* name, hid_t list);
@@ -20,7 +20,7 @@ herr_t H5Fdelete(const char* name, hid_t list);
 /* The function of the HDF5 that the program called with this name. It is found from the place of
  * the call: a Python module's HDF5 is private to it, and there may be several. */
 static void* real_function(const char* name, const void* caller) {
-  void* hdf5 = scr_find_hdf5(caller);
+  void* hdf5 = scr_find_library(caller, "H5get_libversion");
   void* function = hdf5 != NULL ? dlsym(hdf5, name) : NULL;
   if (function == NULL) {
     fprintf(stderr, "h5scr: cannot find %s behind libscr_hdf5_legacy: HDF5 is not to be seen\n",

@@ -17,14 +17,22 @@
 
 #include "core/api/mpi_hooks.h"
 #include "core/routing/file_hooks.h"
+#include "vfd/preload/find_library.h"
 
 /* Says that this preload, and not only another one of h5scr, is in the process. */
 const int scr_mpi_layer = 1;
+
+/* A symbol of the program's MPI, which is private to mpi4py in Python. */
+static void* mpi_symbol(const char* name) {
+  void* mpi = scr_find_library(NULL, "MPI_Wtime");
+  return mpi != NULL ? dlsym(mpi, name) : NULL;
+}
 
 /* The definition of `name` in the libraries after this one; ends the program if there is none, for
  * then the program has no MPI and could not have called us. */
 static void* next_function(const char* name) {
   void* function = dlsym(RTLD_NEXT, name);
+  if (function == NULL) function = mpi_symbol(name);
   if (function == NULL) {
     fprintf(stderr,
             "h5scr: cannot find %s behind libscr_mpiio: the program is not linked with MPI\n",
@@ -43,9 +51,9 @@ static __thread int inside;        /* a call of MPI or of h5scr, which is not th
 /* MPI libraries have different handles behind the same names. */
 static int same_mpi(void) {
 #ifdef OPEN_MPI
-  return dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world") != NULL;
+  return mpi_symbol("ompi_mpi_comm_world") != NULL;
 #else
-  return dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world") == NULL;
+  return mpi_symbol("ompi_mpi_comm_world") == NULL;
 #endif
 }
 

@@ -1,13 +1,10 @@
 #define _GNU_SOURCE
-#include "vfd/hdf5/find_hdf5.h"
+#include "vfd/preload/find_library.h"
 
 #include <dlfcn.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Every libhdf5 has it, and no preload of ours. */
-static const char* const kAnyFunction = "H5get_libversion";
 
 /* A reference to an object that is loaded already; the program itself has no name that dlopen
  * knows. */
@@ -16,13 +13,13 @@ static void* open_loaded(const char* file) {
   return handle != NULL ? handle : dlopen(NULL, RTLD_LAZY);
 }
 
-/* A handle of the libhdf5 that the object `file` is or is linked with. */
-static void* hdf5_of(const char* file) {
+/* A handle of the library with `symbol` that the object `file` is or is linked with. */
+static void* library_of(const char* file, const char* symbol) {
   void* handle = open_loaded(file);
   if (handle == NULL) return NULL;
-  void* function = dlsym(handle, kAnyFunction);
+  void* place = dlsym(handle, symbol);
   Dl_info library;
-  void* found = function != NULL && dladdr(function, &library) != 0 && library.dli_fname != NULL
+  void* found = place != NULL && dladdr(place, &library) != 0 && library.dli_fname != NULL
                     ? open_loaded(library.dli_fname)
                     : NULL;
   dlclose(handle);
@@ -48,15 +45,16 @@ static int add_name(struct dl_phdr_info* object, size_t size, void* data) {
   return 0;
 }
 
-void* scr_find_hdf5(const void* code) {
+void* scr_find_library(const void* code, const char* symbol) {
   Dl_info caller;
   void* found = NULL;
-  if (dladdr(code, &caller) != 0 && caller.dli_fname != NULL) found = hdf5_of(caller.dli_fname);
+  if (code != NULL && dladdr(code, &caller) != 0 && caller.dli_fname != NULL)
+    found = library_of(caller.dli_fname, symbol);
   if (found != NULL) return found;
   struct names names = {NULL, 0};
   dl_iterate_phdr(add_name, &names);
   for (size_t at = 0; found == NULL && at < names.size; at += strlen(names.text + at) + 1) {
-    found = hdf5_of(names.text + at);
+    found = library_of(names.text + at, symbol);
   }
   free(names.text);
   return found;
