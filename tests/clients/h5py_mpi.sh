@@ -6,12 +6,13 @@
 #   h5py_mpi.sh BUILD
 source "$(dirname "$0")/legacy_lib.sh"
 heat=$scripts/heat_h5py_mpi.py
+export H5SCR_CLUSTER_TIMEOUT=150 # eight Pythons take long to start on a busy machine
 
 begin_client "the result without h5scr"
 reference=$SCR_PREFIX
-plain_client $python "$heat" 60 10 heat.h5
+plain_client $python "$heat" 30 5 heat.h5
 expect_status 0
-expect_line "done: 60 steps"
+expect_line "done: 30 steps"
 
 same_as_reference() {
   local file
@@ -24,9 +25,9 @@ same_as_reference() {
 }
 
 begin_client "with h5scr; the last file is closed by Python, after MPI has ended"
-python_client "$heat" 60 10 heat.h5
+python_client "$heat" 30 5 heat.h5
 expect_status 0
-expect_line "done: 60 steps"
+expect_line "done: 30 steps"
 expect_text "files routed .* datasets protected, [67] flushed"
 same_as_reference
 
@@ -34,21 +35,21 @@ begin_client "a node is killed; restart on the spare from the rebuilt cache"
 # The flush is slow, so that the newest checkpoint is in the cache only.
 export SCR_FLUSH_ASYNC_BW=1
 (
-  for ((i = 0; i < 600; i++)); do
-    [[ -e ckpt_0030.7.h5 && -e ckpt_0030.0.h5 ]] && break
+  for ((i = 0; i < 1800; i++)); do
+    [[ -e ckpt_0015.7.h5 && -e ckpt_0015.0.h5 ]] && break
     sleep 0.05
   done
   cluster kill node2
 ) &
 killer=$!
-python_client "$heat" 60 10 heat.h5 50
+python_client "$heat" 30 5 heat.h5 100
 wait $killer
 [[ $status != 0 ]]
 check $? "the run must have failed with its node"
 unset SCR_FLUSH_ASYNC_BW
-python_client "$heat" 60 10 heat.h5
+python_client "$heat" 30 5 heat.h5
 expect_status 0
-expect_text "restarted from step [2345]0"
+expect_text "restarted from step (10|15|20|25)$"
 expect_text "restored from the cache, 2 rank"
 same_as_reference
 
