@@ -120,6 +120,16 @@ expect_line "FINE there.h5"
 expect_text "^(FileExistsError|OSError|BlockingIOError) .*there.h5.*File exists"
 expect_line "IS True False"
 
+begin_client "a file that is in the cache only, without a marker"
+export SCR_FLUSH_ASYNC_BW=1 SCR_MARKERS=off
+serial $python -c '
+import h5py, os
+with h5py.File("c.h5", "w") as file: file["a"] = range(1000)
+print("IS", h5py.h5f.is_hdf5(b"c.h5"), os.path.exists("c.h5"), h5py.File("c.h5", "r")["a"][7], flush=True)
+os.kill(os.getpid(), 9)'
+expect_line "IS True False 7"
+unset SCR_FLUSH_ASYNC_BW SCR_MARKERS
+
 begin_client "other drivers, SCR_ENABLE=0 and a missing HDF5_DRIVER pass through"
 out=$(cluster exec node0 env "LD_PRELOAD=$preload" $python "$script" 2 2>&1) status=$?
 expect_status 0
