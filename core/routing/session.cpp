@@ -149,7 +149,7 @@ bool Session::start_alone() {
   if (auto launched = launched_by_mpi(); launched && launched->several) {
     // The preload attaches us at MPI_Init; before, and in commands that a rank starts, nothing is
     // routed.
-    if (preload_is_here()) return false;
+    if (mpi_layer_is_here()) return false;
     options.slot = "p" + launched->rank;
     if (launched->rank == "0") {
       warn_once("each process protects its own files only",

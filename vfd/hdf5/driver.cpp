@@ -3,7 +3,8 @@
 // Which bytes a file has is the session's business (core/routing/session.hpp): it may be in the
 // cache, on another node, in a container, or simply at its name. To HDF5 it behaves as with its own
 // driver sec2, whose files it reads and writes byte for byte. No callback is collective or calls
-// MPI. HDF5 calls one callback at a time.
+// MPI. HDF5 calls one callback at a time. Compiled against 1.14 and against 1.10
+// (hdf5_library.hpp).
 #include "vfd/hdf5/driver.hpp"
 
 #include <fmt/format.h>
@@ -76,7 +77,8 @@ bool ignores_disabled_locks(Hdf5Library& library, hid_t fapl_id) {
   }
   hbool_t use = false;
   hbool_t ignore = false;
-  return library.get_file_locking(fapl_id, &use, &ignore) >= 0 && ignore;
+  return library.get_file_locking != nullptr &&
+         library.get_file_locking(fapl_id, &use, &ignore) >= 0 && ignore;
 }
 
 // h5repart sets this when it joins a family of files: the superblock still names the family driver.
@@ -87,14 +89,26 @@ bool ignores_driver_info(Hdf5Library& library, hid_t fapl_id) {
          library.get_property(fapl_id, kProperty, &ignore) >= 0 && ignore;
 }
 
-// HDF5_DRIVER_CONFIG, or what came with the driver's name: lines as of a configuration file, with
-// ';' between them.
-Status configure(Hdf5Library& library, hid_t fapl_id) {
+// HDF5_DRIVER_CONFIG, or what came with the driver's name.
+#ifdef H5SCR_HDF5_PLUGIN
+std::string driver_settings(Hdf5Library& library, hid_t fapl_id) {
   const ssize_t length = library.get_driver_config_string(fapl_id, nullptr, 0);
   if (length <= 0) return {};
   std::string text(static_cast<std::size_t>(length) + 1, '\0');
   library.get_driver_config_string(fapl_id, text.data(), text.size());
   text.resize(static_cast<std::size_t>(length));
+  return text;
+}
+#else
+std::string driver_settings(Hdf5Library&, hid_t) {
+  const char* text = std::getenv("HDF5_DRIVER_CONFIG");
+  return text != nullptr ? text : "";
+}
+#endif
+
+// Lines as of a configuration file, with ';' between them.
+Status configure(std::string text) {
+  if (text.empty()) return {};
   std::ranges::replace(text, '\n', ';');
   std::vector<std::string> calls;
   for (std::string_view line : text::split(text, ';')) {
@@ -109,7 +123,7 @@ Result<std::unique_ptr<OpenFile>> open_path(Hdf5Library& library, const char* na
                                             hid_t fapl_id) {
   if (name == nullptr || *name == '\0')
     return invalid_argument("cannot open a file without a name");
-  SCR_RETURN_IF_ERROR(configure(library, fapl_id));
+  SCR_RETURN_IF_ERROR(configure(driver_settings(library, fapl_id)));
   const bool ignore_locks = ignores_disabled_locks(library, fapl_id);
   const bool ignore_info = ignores_driver_info(library, fapl_id);
   const bool swmr = (flags & (H5F_ACC_SWMR_READ | H5F_ACC_SWMR_WRITE)) != 0;
@@ -289,6 +303,7 @@ herr_t unlock(H5FD_t* file) {
                  [&] { return change_lock(target, LOCK_UN, "unlock"); });
 }
 
+#ifdef H5SCR_HDF5_PLUGIN
 // Removes a file that is not open.
 herr_t remove(const char* name, hid_t) {
   Hdf5Library* const library = Hdf5Library::of_caller(__builtin_return_address(0));
@@ -308,6 +323,8 @@ herr_t control(H5FD_t* file, std::uint64_t request, std::uint64_t flags, const v
   });
 }
 
+#endif
+
 // HDF5 closes, and with it all ids that we hold. A process by itself flushes what it wrote; it may
 // open HDF5 again.
 herr_t terminate() {
@@ -321,8 +338,10 @@ herr_t terminate() {
 }  // namespace
 
 const H5FD_class_t kDriverClass = {
+#ifdef H5SCR_HDF5_PLUGIN
     .version = H5FD_CLASS_VERSION,
     .value = H5FD_SCR_VALUE,
+#endif
     .name = H5FD_SCR_NAME,
     .maxaddr = kLargestAddress,
     .fc_degree = H5F_CLOSE_WEAK,
@@ -350,16 +369,20 @@ const H5FD_class_t kDriverClass = {
     .get_handle = get_handle,
     .read = read,
     .write = write,
+#ifdef H5SCR_HDF5_PLUGIN
     .read_vector = nullptr,
     .write_vector = nullptr,
     .read_selection = nullptr,
     .write_selection = nullptr,
+#endif
     .flush = flush,
     .truncate = truncate,
     .lock = lock,
     .unlock = unlock,
+#ifdef H5SCR_HDF5_PLUGIN
     .del = remove,
     .ctl = control,
+#endif
     .fl_map = H5FD_FLMAP_DICHOTOMY,
 };
 
