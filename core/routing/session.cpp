@@ -189,11 +189,16 @@ void Session::finish() {
   if (!runtime_ || getpid() != pid_) return;
   const std::vector<RoutedFile*> writers = writers_;
   for (RoutedFile* file : writers) {
+    const WindowFile* known = file_in_window(file->absolute_);
+    if (known != nullptr && !known->failure.ok()) {
+      drop_failed(file->absolute_);
+      continue;
+    }
     Status status = move_to_name(*file);
     if (!status.ok()) log::error("{}", status.message());
   }
   Communicator& world = runtime_->context().world();
-  if (world.any_true(!window_.empty()) && runtime_->window() != 0) seal();
+  if (world.any_true(has_something_to_seal()) && runtime_->window() != 0) seal();
   runtime_->close_window();
   (void)runtime_->finalize();
   note_flushed();

@@ -93,6 +93,7 @@ class Session {
     std::string path;  // of the data
     Marker marker;
     int open = 0;
+    Status failure;  // of the first write that failed
   };
   // The newest copy of a file.
   struct Copy {
@@ -130,7 +131,7 @@ class Session {
   Result<Copy> find(const Route& route, const std::string& absolute);
   Result<Copy> find_stored(const std::string& absolute, std::optional<Marker> marker);
   std::optional<Copy> find_in_cache(const std::string& relative);
-  bool at_name_is_newer(const FileInfo& info, const Copy& copy);
+  bool at_name_is_newer(const FileInfo& info, const Copy& copy, const std::string& absolute);
   Result<std::unique_ptr<File>> open_copy(const Copy& copy, const std::string& absolute);
   Result<std::unique_ptr<File>> open_in_window(const Route& route, const std::string& absolute,
                                                std::uint64_t generation);
@@ -139,7 +140,9 @@ class Session {
   // For RoutedFile.
   Status begin_update(RoutedFile& file);
   Status flushed(RoutedFile& file);
+  void failed(RoutedFile& file, const Status& why);
   Status closed(RoutedFile& file, const Status& status);
+  void drop_failed(const std::string& absolute);
   Status move_flushed(RoutedFile& file);
   void move_flushed_files();
   // Copies an open file to its name in the prefix directory, where it lives on.
@@ -149,6 +152,7 @@ class Session {
   void hide(const std::string& absolute);
 
   // session_seal.cpp
+  bool has_something_to_seal() const { return !window_.empty() || window_is_incomplete_; }
   void seal();
   void settle_versions();
   void announce_cached(const CachedDataset& dataset);
@@ -158,6 +162,7 @@ class Session {
   void dataset_gone(const FilemapEntry& entry);
   void dataset_flushed(const FilemapEntry& entry);
   void note_flushed();
+  void note_flushed_file(const std::string& absolute, int dataset);
   Marker make_marker(const std::string& relative, int dataset, std::int64_t created, int index,
                      std::uint64_t generation) const;
   void publish(const Marker& marker, const std::string& path);
@@ -176,7 +181,16 @@ class Session {
   std::map<std::string, WindowFile> window_;   // by absolute name
   std::vector<RoutedFile*> writers_;           // open, of this process
   int next_index_ = 0;                         // of files in the window
+  bool window_is_incomplete_ = false;          // a file of this process could not be written
   std::map<int, std::int64_t> flushed_at_;     // dataset -> seconds; for at_name_is_newer()
+  // The newest version of a file that this process wrote, to tell it from one that somebody else
+  // has put at the name.
+  struct KnownTimes {
+    int dataset = 0;
+    std::int64_t written = 0;        // nanoseconds
+    std::int64_t flushed_mtime = 0;  // of the file at the name; 0: not flushed, or in a container
+  };
+  std::map<std::string, KnownTimes> known_times_;  // by absolute name
   std::map<std::string, int> hidden_;          // absolute name -> cached copies up to this dataset
   std::map<int, std::set<std::string>> gone_;  // dataset -> names that the program has deleted
 
