@@ -178,17 +178,19 @@ class Session {
   std::string prefix_;
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<MarkerStore> markers_;
-  std::map<std::string, WindowFile> window_;   // by absolute name
-  std::vector<RoutedFile*> writers_;           // open, of this process
-  int next_index_ = 0;                         // of files in the window
-  bool window_is_incomplete_ = false;          // a file of this process could not be written
-  std::map<int, std::int64_t> flushed_at_;     // dataset -> seconds; for at_name_is_newer()
-  // The newest version of a file that this process wrote, to tell it from one that somebody else
-  // has put at the name.
+  std::map<std::string, WindowFile> window_;  // by absolute name
+  std::vector<RoutedFile*> writers_;          // open, of this process
+  int next_index_ = 0;                        // of files in the window
+  bool window_is_incomplete_ = false;         // a file of this process could not be written
+  std::map<int, std::int64_t> flushed_at_;    // dataset -> seconds; for at_name_is_newer()
+  // Versions of a file that this process wrote and flushed, to tell them from what somebody else
+  // has put at the name. The clock alone would not do: an older version may be flushed after a
+  // newer one was written.
   struct KnownTimes {
-    int dataset = 0;
-    std::int64_t written = 0;        // nanoseconds
-    std::int64_t flushed_mtime = 0;  // of the file at the name; 0: not flushed, or in a container
+    int written_dataset = 0;
+    std::int64_t written = 0;  // nanoseconds
+    int flushed_dataset = 0;
+    std::int64_t flushed = 0;  // modification time of the file at the name
   };
   std::map<std::string, KnownTimes> known_times_;  // by absolute name
   std::map<std::string, int> hidden_;          // absolute name -> cached copies up to this dataset

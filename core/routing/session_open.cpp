@@ -127,14 +127,13 @@ std::optional<Session::Copy> Session::find_in_cache(const std::string& relative)
 bool Session::at_name_is_newer(const FileInfo& info, const Copy& copy,
                                const std::string& absolute) {
   if (runtime_ && copy.dataset == runtime_->window()) return false;
-  const auto known = known_times_.find(absolute);
-  const bool ours = known != known_times_.end() && known->second.dataset == copy.dataset;
-  if (ours && known->second.flushed_mtime != 0)
-    return info.mtime_ns != known->second.flushed_mtime;
+  const auto found = known_times_.find(absolute);
+  const KnownTimes known = found == known_times_.end() ? KnownTimes() : found->second;
+  if (info.mtime_ns == known.flushed) return known.flushed_dataset > copy.dataset;
   if (auto flushed = flushed_at_.find(copy.dataset); flushed != flushed_at_.end()) {
     return info.mtime_ns > (flushed->second + 1) * kSecond;
   }
-  if (ours) return info.mtime_ns > known->second.written;
+  if (known.written_dataset == copy.dataset) return info.mtime_ns > known.written;
   std::int64_t created = copy.created;
   if (runtime_) {
     for (const CachedDataset& cached : runtime_->cached()) {
@@ -463,13 +462,16 @@ Status Session::closed(RoutedFile& file, const Status& closed_status) {
       auto info = fs_.info(known->path);
       if (info.ok()) {
         counts_.bytes += info->size;
-        known_times_[file.absolute_] = {runtime_->window(), info->mtime_ns, 0};
+        KnownTimes& times = known_times_[file.absolute_];
+        times.written_dataset = runtime_->window();
+        times.written = info->mtime_ns;
       }
       publish(known->marker, known->path);
     }
   }
-  if (attached_) return {};
-  if (writers_.empty() && has_something_to_seal()) seal();
+  if (attached_ || !writers_.empty()) return {};
+  if (window_.empty()) window_is_incomplete_ = false;  // nobody else has files in it
+  if (has_something_to_seal()) seal();
   return {};
 }
 

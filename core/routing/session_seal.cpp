@@ -275,10 +275,11 @@ void Session::dataset_flushed(const FilemapEntry& entry) {
 }
 
 void Session::note_flushed_file(const std::string& absolute, int dataset) {
-  const auto known = known_times_.find(absolute);
-  if (known == known_times_.end() || known->second.dataset != dataset) return;
   auto info = fs_.info(absolute);
-  if (info.ok()) known->second.flushed_mtime = info->mtime_ns;
+  if (!info.ok()) return;
+  KnownTimes& times = known_times_[absolute];
+  times.flushed_dataset = dataset;
+  times.flushed = info->mtime_ns;
 }
 
 void Session::dataset_gone(const FilemapEntry& entry) {

@@ -15,17 +15,11 @@ cd "$prefix" || exit 1
 # The driver without any setting of h5scr, and with those of a job.
 with_driver() { HDF5_DRIVER=scr HDF5_PLUGIN_PATH=$build/plugin "$@"; }
 in_job() {
-  SCR_PREFIX=$prefix SCR_JOB_ID=job SCR_CNTL_BASE=$work/cache SCR_CACHE_BASE=$work/cache with_driver "$@"
+  SCR_PREFIX=$prefix SCR_JOB_ID=${job:-job} SCR_CNTL_BASE=$work/cache SCR_CACHE_BASE=${cache_base:-$work/cache} with_driver "$@"
 }
 
-# An HDF5 file with a dataset of numbers, made by HDF5's own h5import: make_file NAME FIRST [COMMAND...]
-make_file() {
-  local name=$1 first=$2
-  shift 2
-  seq "$first" $((first + 9999)) > "$work/numbers"
-  printf 'PATH data/numbers\nINPUT-CLASS TEXTIN\nRANK 1\nDIMENSION-SIZES 10000\n' > "$work/import"
-  "$@" h5import "$work/numbers" -c "$work/import" -o "$name"
-}
+# An HDF5 file with a dataset of numbers: make_file NAME FIRST [COMMAND...]
+make_file() { "${@:3}" "$build/tests/write_numbers" "$2" 10000 "$1"; }
 
 # check NAME COMMAND...: the command succeeds; its output goes to $work/log
 check() {
