@@ -76,6 +76,13 @@ Status Session::configure(const std::vector<std::string>& calls) {
   return {};
 }
 
+std::string Session::trace_file() {
+  if (getpid() != pid_) return {};
+  std::lock_guard lock(mutex_);
+  const config::Config* settings = config();
+  return settings != nullptr ? settings->get_string("SCR_VFD_TRACE") : std::string();
+}
+
 Result<config::Config> Session::read_config(const std::vector<std::string>& calls) const {
   SCR_ASSIGN_OR_RETURN(auto sources, config::read_files(fs_, config::Environment::current()));
   sources.calls = calls;

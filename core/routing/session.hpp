@@ -61,6 +61,8 @@ class Session {
 
   // Settings as for SCR_Config, before the first file is opened; from the front end's own source.
   Status configure(const std::vector<std::string>& calls);
+  // SCR_VFD_TRACE, for the front end; empty if it is not set.
+  std::string trace_file();
 
   // --- the life of the process
   // ----------------------------------------------------------------------------

@@ -33,7 +33,7 @@ void* H5FDopen(const char* name, unsigned flags, int64_t fapl_id, uint64_t maxad
 int H5FDclose(void* file);
 uint64_t H5FDget_eof(void* file, int type);
 int64_t H5Pget_driver(int64_t plist_id);
-extern int64_t H5P_LST_FILE_ACCESS_ID_g;
+extern int64_t H5P_LST_FILE_ACCESS_ID_g __attribute__((weak)); /* a program may have no libhdf5 */
 
 int64_t h5_get_file_size(const char* filename, int64_t fapl_id) {
   if (fapl_id != 0 && H5Pget_driver(fapl_id) != H5Pget_driver(H5P_LST_FILE_ACCESS_ID_g)) {
