@@ -93,6 +93,7 @@ Result<config::Config> Session::read_config(const std::vector<std::string>& call
 void Session::use(config::Config config) {
   config_ = std::make_unique<config::Config>(std::move(config));
   prefix_.clear();
+  real_prefix_.clear();
   off_ = !config_->get_bool("SCR_ENABLE");
   log::set_verbosity(static_cast<int>(config_->get_uint("SCR_DEBUG")));
 }
@@ -133,9 +134,9 @@ Route Session::route_of(const std::string& absolute) {
   std::error_code ignored;
   const std::filesystem::path path(absolute);
   const auto parent = std::filesystem::canonical(path.parent_path(), ignored);
-  const auto base = std::filesystem::canonical(prefix(), ignored);
-  if (ignored || (parent == path.parent_path() && base == prefix())) return route;
-  const auto inside = relative_to((parent / path.filename()).native(), base.native());
+  if (real_prefix_.empty()) real_prefix_ = std::filesystem::canonical(prefix(), ignored);
+  if (ignored || (parent == path.parent_path() && real_prefix_ == prefix())) return route;
+  const auto inside = relative_to((parent / path.filename()).native(), real_prefix_);
   if (!inside) return route;
   return routing::decide(config()->routes(), prefix(), prefix() + "/" + *inside);
 }

@@ -178,6 +178,7 @@ class Session {
   std::vector<std::string> calls_;
   std::unique_ptr<config::Config> config_;
   std::string prefix_;
+  std::string real_prefix_;  // without links; empty until it is needed
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<MarkerStore> markers_;
   std::map<std::string, WindowFile> window_;  // by absolute name

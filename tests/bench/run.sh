@@ -17,6 +17,12 @@ for ranks in 4 8 16 32; do
   mpirun --allow-run-as-root --oversubscribe -n "$ranks" "$build/bench/sparse_exchange_bench"
 done
 
+title "the HDF5 driver: ratio to sec2 on the same tmpfs"
+bash "$here/vfd_bench.sh" "$build"
+
+title "the hooks on collective calls, 2 ranks: ratio to a run without them"
+bash "$here/hook_bench.sh" "$build"
+
 if [ "$(id -u)" != 0 ]; then
   echo "The benchmarks on virtual nodes need root; left out." >&2
   exit 0

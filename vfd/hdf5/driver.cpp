@@ -10,6 +10,7 @@
 #include <sys/file.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -88,22 +89,36 @@ bool ignores_driver_info(Hdf5Library& library, hid_t fapl_id) {
          library.get_property(fapl_id, kProperty, &ignore) >= 0 && ignore;
 }
 
-// HDF5_DRIVER_CONFIG, or what came with the driver's name: lines as of a configuration file, with
-// ';' between them.
-Status configure(Hdf5Library& library, hid_t fapl_id) {
-  const ssize_t length = library.get_driver_config_string(fapl_id, nullptr, 0);
+// The configuration of the driver in a property list; empty if there is none.
+std::string config_string(Hdf5Library& library, hid_t fapl_id) {
+  std::array<char, 512> most{};
+  const ssize_t length = library.get_driver_config_string(fapl_id, most.data(), most.size());
   if (length <= 0) return {};
+  if (static_cast<std::size_t>(length) < most.size()) return most.data();
   std::string text(static_cast<std::size_t>(length) + 1, '\0');
   library.get_driver_config_string(fapl_id, text.data(), text.size());
   text.resize(static_cast<std::size_t>(length));
-  std::ranges::replace(text, '\n', ';');
+  return text;
+}
+
+// HDF5_DRIVER_CONFIG, or what came with the driver's name: lines as of a configuration file, with
+// ';' between them.
+Status configure(Hdf5Library& library, hid_t fapl_id) {
+  const std::string text = config_string(library, fapl_id);
+  if (text.empty()) return {};
+  static auto& last = *new std::string;  // HDF5 calls one callback at a time
+  if (text == last) return {};
+  std::string lines = text;
+  std::ranges::replace(lines, '\n', ';');
   std::vector<std::string> calls;
-  for (std::string_view line : text::split(text, ';')) {
+  for (std::string_view line : text::split(lines, ';')) {
     line = text::trim(line);
     if (!line.empty()) calls.emplace_back(line);
   }
-  return routing::Session::process().configure(calls).with_context(
-      fmt::format("the driver configuration '{}'", text));
+  SCR_RETURN_IF_ERROR(routing::Session::process().configure(calls).with_context(
+      fmt::format("the driver configuration '{}'", text)));
+  last = text;
+  return {};
 }
 
 Result<std::unique_ptr<OpenFile>> open_path(Hdf5Library& library, const char* name, unsigned flags,
