@@ -126,17 +126,33 @@ std::string Session::absolute_name(std::string_view name) const {
   return absolute.ok() ? *absolute : std::string(name);
 }
 
+// A directory without links; empty if it cannot be reached.
+const std::string& Session::real_directory(const std::string& path) {
+  RealDirectory& last = last_directory_;
+  auto info = fs_.info(path, /*follow=*/true);
+  const bool same =
+      info.ok() && path == last.path && info->device == last.device && info->inode == last.inode;
+  if (same) return last.real;
+  last = {path, info.ok() ? info->device : 0, info.ok() ? info->inode : 0, {}};
+  std::error_code error;
+  auto real = std::filesystem::canonical(path, error);
+  if (!error) last.real = real.native();
+  return last.real;
+}
+
 // Where the text of the path does not lead into the prefix directory, the directories behind its
 // links may.
 Route Session::route_of(const std::string& absolute) {
   Route route = routing::decide(config()->routes(), prefix(), absolute);
   if (route.reason != Route::Reason::kOutsidePrefix) return route;
-  std::error_code ignored;
-  const std::filesystem::path path(absolute);
-  const auto parent = std::filesystem::canonical(path.parent_path(), ignored);
-  if (real_prefix_.empty()) real_prefix_ = std::filesystem::canonical(prefix(), ignored);
-  if (ignored || (parent == path.parent_path() && real_prefix_ == prefix())) return route;
-  const auto inside = relative_to((parent / path.filename()).native(), real_prefix_);
+  const std::size_t slash = absolute.rfind('/');
+  if (slash == std::string::npos) return route;
+  const std::string parent = absolute.substr(0, std::max<std::size_t>(slash, 1));
+  const std::string& real = real_directory(parent);
+  std::error_code error;
+  if (real_prefix_.empty()) real_prefix_ = std::filesystem::canonical(prefix(), error).native();
+  if (real.empty() || error || (real == parent && real_prefix_ == prefix())) return route;
+  const auto inside = relative_to(real + absolute.substr(slash), real_prefix_);
   if (!inside) return route;
   return routing::decide(config()->routes(), prefix(), prefix() + "/" + *inside);
 }

@@ -123,6 +123,7 @@ class Session {
 
   std::string absolute_name(std::string_view name) const;
   Route route_of(const std::string& absolute);
+  const std::string& real_directory(const std::string& path);
 
   // session_open.cpp
   Result<Opened> open_plain(std::string_view name, const OpenOptions& options);
@@ -179,6 +180,12 @@ class Session {
   std::unique_ptr<config::Config> config_;
   std::string prefix_;
   std::string real_prefix_;  // without links; empty until it is needed
+  struct RealDirectory {
+    std::string path;
+    dev_t device = 0;
+    ino_t inode = 0;
+    std::string real;
+  } last_directory_;  // outside of the prefix directory: programs open many files of one
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<MarkerStore> markers_;
   std::map<std::string, WindowFile> window_;  // by absolute name

@@ -100,7 +100,7 @@ environment() { # name folder
 # Runs one program, with a folder of its own, and prints its line.
 # shellcheck disable=SC2317
 run_one() {
-  local name=$1 folder=$files/${1/flush2/flush1} start=$SECONDS code=0 skipped word=pass note="" limit=600 settings
+  local name=$1 folder=$files/${1/flush2/flush1} start=$SECONDS code=0 skipped word=pass note="" limit=1800 settings
   mkdir -p "$folder" "$files/cache"
   mapfile -t settings < <(environment "$name" "$folder")
   (cd "$folder" && timeout -k 10 "$limit" env "${settings[@]}" "$tree/bin/$name" > "$run/$name.out" 2>&1) || code=$?
