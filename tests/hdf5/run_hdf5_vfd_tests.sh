@@ -14,9 +14,9 @@
 # with the reason. The output of each stays in BUILD_DIR/hdf5-tests/MODE. Exits 1 if one fails.
 set -euo pipefail
 
-quick="app_ref big btree2 cache_logging cork dangle direct_chunk dtypes efc enc_dec_plist enum event_set
-  evict_on_close extend external farray file_image flush1 flush2 freespace getname hyperslab istore lheap links mf
-  mount mtime objcopy_ref ohdr page_buffer select_io_dset stab swmr twriteorder unlink unregister vol"
+quick="app_ref big cache_logging chunk_info cork cross_read dangle direct_chunk enc_dec_plist enum event_set
+  evict_on_close extend external file_image flush1 flush2 freespace getname hyperslab lheap mf mount mtime objcopy_ref
+  ohdr page_buffer select_io_dset stab swmr thread_id twriteorder unlink unregister vol"
 
 die() { echo "hdf5-tests: $*" >&2; exit 1; }
 
