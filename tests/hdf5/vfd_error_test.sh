@@ -63,6 +63,22 @@ else
   echo "needs the right to mount" && failed=$((failed + 1))
 fi
 
+echo "-- a write fails on one of two ranks, and the program goes on"
+run_ranks() { # first file...
+  env job=ranks bash -c 'in_job mpirun --oversubscribe -n 2 env LD_PRELOAD="$build/lib/libscr_mpiio.so" \
+    "$build/tests/write_numbers_mpi" "$1" 1000 "${@:2}"' _ "$@"
+}
+check "a good checkpoint first" run_ranks 1 ranks
+check "it is flushed" bash -c 'scr_index --list | grep -q ranks && h5dump -H ranks.0 && h5dump -H ranks.1'
+export SCR_FAULT="op=write,path=*bad.1,repeat=all,action=enospc,rank=1"
+check "the program gets the error" fails_with "No space left on device.*driver scr" run_ranks 5 ranks bad next
+unset SCR_FAULT
+check "the file of that rank is dropped" says_once "bad.1' is dropped, for it could not be written"
+check "the file of the other rank is at its name" numbers_from 5 bad.0
+check "they are no dataset" bash -c '! scr_index --list | grep bad'
+check "those before are" numbers_from 5 ranks.1
+check "those after too" bash -c 'scr_index --list | grep -q next && h5dump -H next.0 && h5dump -H next.1'
+
 echo "-- a prefix directory that cannot be written"
 mkdir "$work/locked"
 check "the program gets the error of a direct write" fails_with "h5scr|Permission denied|Read-only" \

@@ -1,8 +1,29 @@
 /* Writes COUNT integers from FIRST on to the dataset data/numbers of a new file, or more than one
  * file, one after the other. Goes on after an error, closes what it has opened, and exits with 1.
- *   write_numbers FIRST COUNT FILE... */
+ *   write_numbers FIRST COUNT FILE...
+ * With MPI (write_numbers_mpi) each rank writes FILE.<rank>, with a barrier after each file. */
 #include <hdf5.h>
+#include <stdio.h>
 #include <stdlib.h>
+#ifdef WITH_MPI
+#include <mpi.h>
+#endif
+
+static void name_of(const char* given, char* name, size_t size) {
+#ifdef WITH_MPI
+  int rank;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  snprintf(name, size, "%s.%d", given, rank);
+#else
+  snprintf(name, size, "%s", given);
+#endif
+}
+
+static void after_file(void) {
+#ifdef WITH_MPI
+  MPI_Barrier(MPI_COMM_WORLD);
+#endif
+}
 
 static int write_file(const char* name, const int* values, hsize_t count) {
   const hid_t file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
@@ -19,15 +40,24 @@ static int write_file(const char* name, const int* values, hsize_t count) {
 }
 
 int main(int argc, char** argv) {
+  char name[4096];
   if (argc < 4) return 2;
+#ifdef WITH_MPI
+  MPI_Init(&argc, &argv);
+#endif
   const int first = atoi(argv[1]);
   const int count = atoi(argv[2]);
   int* values = malloc((size_t)count * sizeof(int));
   int failed = values == NULL;
   for (int i = 0; !failed && i < count; i++) values[i] = first + i;
   for (int i = 3; values != NULL && i < argc; i++) {
-    if (write_file(argv[i], values, (hsize_t)count) < 0) failed = 1;
+    name_of(argv[i], name, sizeof name);
+    if (write_file(name, values, (hsize_t)count) < 0) failed = 1;
+    after_file();
   }
   free(values);
+#ifdef WITH_MPI
+  MPI_Finalize();
+#endif
   return failed;
 }
