@@ -51,6 +51,8 @@ class RoutedFile final : public File {
   friend class Session;
   // Before a change: an updater becomes a writer.
   Status before_change();
+  // After a change: the session must know of one that failed. Returns the same. Without locks.
+  Status after_change(const Status& status);
   // Puts another file in the place of the present one. The session calls this with its lock held.
   void replace(std::unique_ptr<File> file, Role role);
 

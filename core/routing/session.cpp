@@ -80,6 +80,13 @@ Status Session::configure(const std::vector<std::string>& calls) {
   return {};
 }
 
+std::string Session::trace_file() {
+  if (getpid() != pid_) return {};
+  std::lock_guard lock(mutex_);
+  const config::Config* settings = config();
+  return settings != nullptr ? settings->get_string("SCR_VFD_TRACE") : std::string();
+}
+
 Result<config::Config> Session::read_config(const std::vector<std::string>& calls) const {
   SCR_ASSIGN_OR_RETURN(auto sources, config::read_files(fs_, config::Environment::current()));
   sources.calls = calls;
@@ -90,6 +97,7 @@ Result<config::Config> Session::read_config(const std::vector<std::string>& call
 void Session::use(config::Config config) {
   config_ = std::make_unique<config::Config>(std::move(config));
   prefix_.clear();
+  real_prefix_.clear();
   off_ = !config_->get_bool("SCR_ENABLE");
   log::set_verbosity(static_cast<int>(config_->get_uint("SCR_DEBUG")));
 }
@@ -122,17 +130,33 @@ std::string Session::absolute_name(std::string_view name) const {
   return absolute.ok() ? *absolute : std::string(name);
 }
 
+// A directory without links; empty if it cannot be reached.
+const std::string& Session::real_directory(const std::string& path) {
+  RealDirectory& last = last_directory_;
+  auto info = fs_.info(path, /*follow=*/true);
+  const bool same =
+      info.ok() && path == last.path && info->device == last.device && info->inode == last.inode;
+  if (same) return last.real;
+  last = {path, info.ok() ? info->device : 0, info.ok() ? info->inode : 0, {}};
+  std::error_code error;
+  auto real = std::filesystem::canonical(path, error);
+  if (!error) last.real = real.native();
+  return last.real;
+}
+
 // Where the text of the path does not lead into the prefix directory, the directories behind its
 // links may.
 Route Session::route_of(const std::string& absolute) {
   Route route = routing::decide(config()->routes(), prefix(), absolute);
   if (route.reason != Route::Reason::kOutsidePrefix) return route;
-  std::error_code ignored;
-  const std::filesystem::path path(absolute);
-  const auto parent = std::filesystem::canonical(path.parent_path(), ignored);
-  const auto base = std::filesystem::canonical(prefix(), ignored);
-  if (ignored || (parent == path.parent_path() && base == prefix())) return route;
-  const auto inside = relative_to((parent / path.filename()).native(), base.native());
+  const std::size_t slash = absolute.rfind('/');
+  if (slash == std::string::npos) return route;
+  const std::string parent = absolute.substr(0, std::max<std::size_t>(slash, 1));
+  const std::string& real = real_directory(parent);
+  std::error_code error;
+  if (real_prefix_.empty()) real_prefix_ = std::filesystem::canonical(prefix(), error).native();
+  if (real.empty() || error || (real == parent && real_prefix_ == prefix())) return route;
+  const auto inside = relative_to(real + absolute.substr(slash), real_prefix_);
   if (!inside) return route;
   return routing::decide(config()->routes(), prefix(), prefix() + "/" + *inside);
 }
@@ -193,11 +217,16 @@ void Session::finish() {
   if (!runtime_ || getpid() != pid_) return;
   const std::vector<RoutedFile*> writers = writers_;
   for (RoutedFile* file : writers) {
+    const WindowFile* known = file_in_window(file->absolute_);
+    if (known != nullptr && !known->failure.ok()) {
+      drop_failed(file->absolute_);
+      continue;
+    }
     Status status = move_to_name(*file);
     if (!status.ok()) log::error("{}", status.message());
   }
   Communicator& world = runtime_->context().world();
-  if (world.any_true(!window_.empty()) && runtime_->window() != 0) seal();
+  if (world.any_true(has_something_to_seal()) && runtime_->window() != 0) seal();
   runtime_->close_window();
   (void)runtime_->finalize();
   note_flushed();

@@ -61,6 +61,8 @@ class Session {
 
   // Settings as for SCR_Config, before the first file is opened; from the front end's own source.
   Status configure(const std::vector<std::string>& calls);
+  // SCR_VFD_TRACE, for the front end; empty if it is not set.
+  std::string trace_file();
 
   // --- the life of the process
   // ----------------------------------------------------------------------------
@@ -95,6 +97,7 @@ class Session {
     std::string path;  // of the data
     Marker marker;
     int open = 0;
+    Status failure;  // of the first write that failed
   };
   // The newest copy of a file.
   struct Copy {
@@ -130,6 +133,7 @@ class Session {
 
   std::string absolute_name(std::string_view name) const;
   Route route_of(const std::string& absolute);
+  const std::string& real_directory(const std::string& path);
 
   // session_open.cpp
   Result<Opened> open_plain(std::string_view name, const OpenOptions& options);
@@ -140,7 +144,7 @@ class Session {
   Result<Copy> find(const Route& route, const std::string& absolute);
   Result<Copy> find_stored(const std::string& absolute, std::optional<Marker> marker);
   std::optional<Copy> find_in_cache(const std::string& relative);
-  bool at_name_is_newer(const FileInfo& info, const Copy& copy);
+  bool at_name_is_newer(const FileInfo& info, const Copy& copy, const std::string& absolute);
   Result<std::unique_ptr<File>> open_copy(const Copy& copy, const std::string& absolute);
   Result<std::unique_ptr<File>> open_in_window(const Route& route, const std::string& absolute,
                                                std::uint64_t generation);
@@ -149,7 +153,9 @@ class Session {
   // For RoutedFile.
   Status begin_update(RoutedFile& file);
   Status flushed(RoutedFile& file);
+  void failed(RoutedFile& file, const Status& why);
   Status closed(RoutedFile& file, const Status& status);
+  void drop_failed(const std::string& absolute);
   Status move_flushed(RoutedFile& file);
   void move_flushed_files();
   // Copies an open file to its name in the prefix directory, where it lives on.
@@ -159,6 +165,7 @@ class Session {
   void hide(const std::string& absolute);
 
   // session_seal.cpp
+  bool has_something_to_seal() const { return !window_.empty() || window_is_incomplete_; }
   void seal();
   void seal_at_close();
   void settle_versions();
@@ -169,6 +176,7 @@ class Session {
   void dataset_gone(const FilemapEntry& entry);
   void dataset_flushed(const FilemapEntry& entry);
   void note_flushed();
+  void note_flushed_file(const std::string& absolute, int dataset);
   Marker make_marker(const std::string& relative, int dataset, std::int64_t created, int index,
                      std::uint64_t generation) const;
   void publish(const Marker& marker, const std::string& path);
@@ -183,13 +191,31 @@ class Session {
   std::vector<std::string> calls_;
   std::unique_ptr<config::Config> config_;
   std::string prefix_;
+  std::string real_prefix_;  // without links; empty until it is needed
+  struct RealDirectory {
+    std::string path;
+    dev_t device = 0;
+    ino_t inode = 0;
+    std::string real;
+  } last_directory_;  // outside of the prefix directory: programs open many files of one
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<MarkerStore> markers_;
   std::map<std::string, WindowFile> window_;                  // by absolute name
   std::vector<RoutedFile*> writers_;                          // open, of this process
   std::map<const config::RouteRule*, std::uint64_t> closes_;  // in this window
   int next_index_ = 0;                                        // of files in the window
-  std::map<int, std::int64_t> flushed_at_;     // dataset -> seconds; for at_name_is_newer()
+  bool window_is_incomplete_ = false;       // a file of this process could not be written
+  std::map<int, std::int64_t> flushed_at_;  // dataset -> seconds; for at_name_is_newer()
+  // Versions of a file that this process wrote and flushed, to tell them from what somebody else
+  // has put at the name. The clock alone would not do: an older version may be flushed after a
+  // newer one was written.
+  struct KnownTimes {
+    int written_dataset = 0;
+    std::int64_t written = 0;  // nanoseconds
+    int flushed_dataset = 0;
+    std::int64_t flushed = 0;  // modification time of the file at the name
+  };
+  std::map<std::string, KnownTimes> known_times_;  // by absolute name
   std::map<std::string, int> hidden_;          // absolute name -> cached copies up to this dataset
   std::map<int, std::set<std::string>> gone_;  // dataset -> names that the program has deleted
 

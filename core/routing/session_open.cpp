@@ -19,6 +19,8 @@ bool changes(const OpenOptions& options) { return options.access != OpenOptions:
 
 bool makes_new(const OpenOptions& options) { return options.create || options.truncate; }
 
+constexpr std::int64_t kSecond = 1'000'000'000;
+
 Result<bool> is_marker(File& file) {
   SCR_ASSIGN_OR_RETURN(const FileInfo info, file.info());
   if (info.type != FileInfo::Type::kRegular || info.size != kMarkerSize) return false;
@@ -122,17 +124,21 @@ std::optional<Session::Copy> Session::find_in_cache(const std::string& relative)
 }
 
 // Someone else, or the program without h5scr, may have written the name since.
-bool Session::at_name_is_newer(const FileInfo& info, const Copy& copy) {
+bool Session::at_name_is_newer(const FileInfo& info, const Copy& copy,
+                               const std::string& absolute) {
   if (runtime_ && copy.dataset == runtime_->window()) return false;
+  const auto found = known_times_.find(absolute);
+  const KnownTimes known = found == known_times_.end() ? KnownTimes() : found->second;
+  if (info.mtime_ns == known.flushed) return known.flushed_dataset > copy.dataset;
+  if (auto flushed = flushed_at_.find(copy.dataset); flushed != flushed_at_.end()) {
+    return info.mtime_ns > (flushed->second + 1) * kSecond;
+  }
+  if (known.written_dataset == copy.dataset) return info.mtime_ns > known.written;
   std::int64_t created = copy.created;
   if (runtime_) {
     for (const CachedDataset& cached : runtime_->cached()) {
       if (cached.dataset.id == copy.dataset) created = cached.dataset.created;
     }
-  }
-  constexpr std::int64_t kSecond = 1'000'000'000;
-  if (auto flushed = flushed_at_.find(copy.dataset); flushed != flushed_at_.end()) {
-    return info.mtime_ns > (flushed->second + 1) * kSecond;
   }
   return info.mtime_ns / 1000 > created;
 }
@@ -188,7 +194,7 @@ Result<Session::Copy> Session::find(const Route& route, const std::string& absol
   }
   Copy copy;
   if (here && (!marker || here->dataset >= marker->dataset) &&
-      !(real && at_name_is_newer(*info, *here))) {
+      !(real && at_name_is_newer(*info, *here, absolute))) {
     copy = *here;
   } else if (marker && marker->host != log::host_name() && !marker->container && attached_ &&
              !marker->service.empty() && !(real && info->mtime_ns / 1000 > marker->created)) {
@@ -301,6 +307,9 @@ Result<Session::Opened> Session::create(const Route& route, const std::string& a
   if (options.exclusive && copy.where != Copy::Where::kNowhere) {
     return errno_status(EEXIST, "create", absolute);
   }
+  if (!options.create && copy.where == Copy::Where::kNowhere) {
+    return errno_status(ENOENT, "open", absolute);
+  }
   SCR_ASSIGN_OR_RETURN(auto file, open_in_window(route, absolute, copy.generation + 1));
   auto routed =
       std::make_unique<RoutedFile>(*this, absolute, std::move(file), RoutedFile::Role::kWriter);
@@ -332,7 +341,12 @@ Result<std::unique_ptr<File>> Session::open_in_window(const Route& route,
   }
   known->route = route;
   known->path = path;
+  known->failure = {};
   ++known->open;
+  // A new version is seen again, also if an older one of this window was deleted.
+  if (auto hidden = hidden_.find(absolute); hidden != hidden_.end()) {
+    hidden->second = std::min(hidden->second, runtime_->window() - 1);
+  }
   return std::move(*file);
 }
 
@@ -403,6 +417,7 @@ Status Session::move_to_name(RoutedFile& file) {
   file.role_ = RoutedFile::Role::kPlain;
   std::erase(writers_, &file);
   ++counts_.moved;
+  hide(file.absolute_);
   return forget_file(file.absolute_);
 }
 
@@ -418,26 +433,57 @@ Status Session::forget_file(const std::string& absolute) {
   return status.ok() ? dropped : status;
 }
 
+// A write to the file has failed: what is there is not what the program meant.
+void Session::failed(RoutedFile& file, const Status& why) {
+  std::lock_guard lock(mutex_);
+  WindowFile* known = file_in_window(file.absolute_);
+  if (known != nullptr && known->failure.ok()) known->failure = why;
+}
+
+// Takes a file that could not be written out of the window, which is then no good dataset. The
+// last good version of the name, in the cache or in the prefix directory, stays.
+void Session::drop_failed(const std::string& absolute) {
+  const Status why = file_in_window(absolute)->failure;
+  window_is_incomplete_ = true;
+  log::error("'{}' is dropped, for it could not be written: {}; an older file of that name stays",
+             absolute, why.message());
+  Status status = forget_file(absolute);
+  if (!status.ok()) log::warning("{}", status.message());
+}
+
 Status Session::closed(RoutedFile& file, const Status& closed_status) {
   if (getpid() != pid_ || file.role() != RoutedFile::Role::kWriter) return {};
   std::lock_guard lock(mutex_);
   std::erase(writers_, &file);
   if (!runtime_) return {};
   WindowFile* known = file_in_window(file.absolute_);
-  if (known != nullptr && --known->open == 0 && closed_status.ok()) {
-    auto info = fs_.info(known->path);
-    if (info.ok()) counts_.bytes += info->size;
-    publish(known->marker, known->path);
-    ++closes_[known->route.rule];
+  if (known != nullptr && known->failure.ok()) known->failure = closed_status;
+  const config::RouteRule* rule = known != nullptr ? known->route.rule : nullptr;
+  const bool last_close = known != nullptr && --known->open == 0;
+  if (last_close) {
+    if (!known->failure.ok()) {
+      drop_failed(file.absolute_);
+    } else {
+      auto info = fs_.info(known->path);
+      if (info.ok()) {
+        counts_.bytes += info->size;
+        KnownTimes& times = known_times_[file.absolute_];
+        times.written_dataset = runtime_->window();
+        times.written = info->mtime_ns;
+      }
+      publish(known->marker, known->path);
+    }
+    ++closes_[rule];
   }
   if (attached_) {
-    const config::RouteRule* rule = known != nullptr ? known->route.rule : nullptr;
-    const bool due = rule != nullptr && rule->complete_files > 0 && known->open == 0 &&
+    const bool due = last_close && rule != nullptr && rule->complete_files > 0 &&
                      closes_[rule] == rule->complete_files;
     if (due) seal_at_close();
-  } else if (writers_.empty() && !window_.empty()) {
-    seal();
+    return {};
   }
+  if (!writers_.empty()) return {};
+  if (window_.empty()) window_is_incomplete_ = false;  // nobody else has files in it
+  if (has_something_to_seal()) seal();
   return {};
 }
 
@@ -478,7 +524,10 @@ Status Session::let_go(const Copy& copy, const Route& route, const std::string& 
 }
 
 void Session::hide(const std::string& absolute) {
-  if (runtime_) hidden_[absolute] = runtime_->window() != 0 ? runtime_->window() : INT_MAX;
+  if (!runtime_) return;
+  const auto& cached = runtime_->cached();
+  const int newest = cached.empty() ? 0 : cached.back().dataset.id;
+  hidden_[absolute] = runtime_->window() != 0 ? runtime_->window() : newest;
 }
 
 Result<bool> Session::renamed(std::string_view from, std::string_view to) {

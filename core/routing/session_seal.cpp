@@ -32,7 +32,7 @@ Session::Vote Session::vote() {
   if (!runtime_) return vote;
   move_flushed_files();
   vote[kOpen] = writers_.empty() ? 0 : 1;
-  vote[kClosed] = window_.empty() ? 0 : 1;
+  vote[kClosed] = has_something_to_seal() ? 1 : 0;
   vote[kNotCopied] = !runtime_->idle() && !runtime_->flush_copied() ? 1 : 0;
   return vote;
 }
@@ -77,7 +77,7 @@ void Session::seal() {
     if (output || (every_one && file.route.keep_all)) flags |= kFlagOutput;
   }
   const int dataset = runtime_->window();
-  const Status status = runtime_->seal_window(name, flags);
+  const Status status = runtime_->seal_window(name, flags, !window_is_incomplete_);
   if (status.ok()) {
     ++counts_.datasets;
     const auto& cached = runtime_->cached();
@@ -91,6 +91,7 @@ void Session::seal() {
   }
   window_.clear();
   closes_.clear();
+  window_is_incomplete_ = false;
   next_index_ = 0;
   note_flushed();
   if (attached_) open_window();
@@ -278,12 +279,21 @@ void Session::dataset_flushed(const FilemapEntry& entry) {
     } else if (ours) {
       (void)markers_->drop(**marker);
     }
+    if (!containers) note_flushed_file(prefix() + "/" + meta.file, id);
   }
   if (gone == gone_.end()) return;
   for (const std::string& relative : gone->second) {
     Status status = fs_.remove_if_exists(prefix() + "/" + relative);
     if (!status.ok()) log::warning("{}", status.message());
   }
+}
+
+void Session::note_flushed_file(const std::string& absolute, int dataset) {
+  auto info = fs_.info(absolute);
+  if (!info.ok()) return;
+  KnownTimes& times = known_times_[absolute];
+  times.flushed_dataset = dataset;
+  times.flushed = info->mtime_ns;
 }
 
 void Session::dataset_gone(const FilemapEntry& entry) {

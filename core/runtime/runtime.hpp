@@ -56,8 +56,9 @@ class Runtime {
   // routed at any time without asking the other ranks.
   Status open_window();
   // Completes the window as a dataset. A rank without files gives no name; the lowest rank that has
-  // one decides, and all flags are put together.
-  Status seal_window(const std::string& name, int flags);
+  // one decides, and all flags are put together. Not valid on some rank: the window is dropped, as
+  // complete_dataset() does.
+  Status seal_window(const std::string& name, int flags, bool valid = true);
   // Gives up a window in which nothing was written; its id is used again.
   void close_window();
   int window() const { return writing_ ? writing_->dataset.id : 0; }

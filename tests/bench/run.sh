@@ -28,6 +28,11 @@ for ranks in 1 "$(nproc)"; do
 done
 title "index and rank2file: cost per entry, ratio to the smallest (aim: flat)"
 "$build/bench/flush_bench" "$build" lists
+title "the HDF5 driver: ratio to sec2 on the same tmpfs"
+bash "$here/vfd_bench.sh" "$build"
+
+title "the hooks on collective calls, 2 ranks: ratio to a run without them"
+bash "$here/hook_bench.sh" "$build"
 
 if [ "$(id -u)" != 0 ]; then
   echo "The benchmarks on virtual nodes need root; left out." >&2

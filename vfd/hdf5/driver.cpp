@@ -11,6 +11,7 @@
 #include <sys/file.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -24,6 +25,7 @@
 #include "core/base/text.hpp"
 #include "core/routing/session.hpp"
 #include "vfd/hdf5/h5fd_scr.h"
+#include "vfd/hdf5/trace.hpp"
 
 namespace scr::vfd {
 namespace {
@@ -89,11 +91,13 @@ bool ignores_driver_info(Hdf5Library& library, hid_t fapl_id) {
          library.get_property(fapl_id, kProperty, &ignore) >= 0 && ignore;
 }
 
-// HDF5_DRIVER_CONFIG, or what came with the driver's name.
+// HDF5_DRIVER_CONFIG, or what came with the driver's name; empty if there is none.
 #ifdef H5SCR_HDF5_PLUGIN
 std::string driver_settings(Hdf5Library& library, hid_t fapl_id) {
-  const ssize_t length = library.get_driver_config_string(fapl_id, nullptr, 0);
+  std::array<char, 512> most{};
+  const ssize_t length = library.get_driver_config_string(fapl_id, most.data(), most.size());
   if (length <= 0) return {};
+  if (static_cast<std::size_t>(length) < most.size()) return most.data();
   std::string text(static_cast<std::size_t>(length) + 1, '\0');
   library.get_driver_config_string(fapl_id, text.data(), text.size());
   text.resize(static_cast<std::size_t>(length));
@@ -107,16 +111,21 @@ std::string driver_settings(Hdf5Library&, hid_t) {
 #endif
 
 // Lines as of a configuration file, with ';' between them.
-Status configure(std::string text) {
+Status configure(const std::string& text) {
   if (text.empty()) return {};
-  std::ranges::replace(text, '\n', ';');
+  static auto& last = *new std::string;  // HDF5 calls one callback at a time
+  if (text == last) return {};
+  std::string lines = text;
+  std::ranges::replace(lines, '\n', ';');
   std::vector<std::string> calls;
-  for (std::string_view line : text::split(text, ';')) {
+  for (std::string_view line : text::split(lines, ';')) {
     line = text::trim(line);
     if (!line.empty()) calls.emplace_back(line);
   }
-  return routing::Session::process().configure(calls).with_context(
-      fmt::format("the driver configuration '{}'", text));
+  SCR_RETURN_IF_ERROR(routing::Session::process().configure(calls).with_context(
+      fmt::format("the driver configuration '{}'", text)));
+  last = text;
+  return {};
 }
 
 Result<std::unique_ptr<OpenFile>> open_path(Hdf5Library& library, const char* name, unsigned flags,
@@ -124,6 +133,9 @@ Result<std::unique_ptr<OpenFile>> open_path(Hdf5Library& library, const char* na
   if (name == nullptr || *name == '\0')
     return invalid_argument("cannot open a file without a name");
   SCR_RETURN_IF_ERROR(configure(driver_settings(library, fapl_id)));
+  static const bool trace_decided = (start_trace(routing::Session::process().trace_file()), true);
+  (void)trace_decided;
+  const TracedCall trace("open", name);
   const bool ignore_locks = ignores_disabled_locks(library, fapl_id);
   const bool ignore_info = ignores_driver_info(library, fapl_id);
   const bool swmr = (flags & (H5F_ACC_SWMR_READ | H5F_ACC_SWMR_WRITE)) != 0;
@@ -154,6 +166,7 @@ H5FD_t* open(const char* name, unsigned flags, hid_t fapl_id, haddr_t) {
 // Closes a file. It is gone for HDF5 also when that reports an error of delayed writes.
 herr_t close(H5FD_t* closing) {
   const std::unique_ptr<OpenFile> file(&open_file(closing));
+  const TracedCall trace("close", *file->file);
   return guarded(file->library, {"close", Failure::kClose}, [&] { return file->file->close(); });
 }
 
@@ -225,6 +238,7 @@ Status check_range(const OpenFile& file, haddr_t address, std::size_t size) {
 // Reads `size` bytes. Bytes after the end of the file are zero: HDF5 allocates before it writes.
 herr_t read(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size, void* buffer) {
   OpenFile& source = open_file(file);
+  const TracedCall trace("read", *source.file, address, size);
   return guarded(source.library, {"read", Failure::kRead}, [&]() -> Status {
     SCR_RETURN_IF_ERROR(check_range(source, address, size));
     const std::span bytes(static_cast<std::byte*>(buffer), size);
@@ -239,6 +253,7 @@ herr_t read(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size, 
 herr_t write(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size,
              const void* buffer) {
   OpenFile& target = open_file(file);
+  const TracedCall trace("write", *target.file, address, size);
   return guarded(target.library, {"write", Failure::kWrite}, [&]() -> Status {
     SCR_RETURN_IF_ERROR(check_range(target, address, size));
     const std::span bytes(static_cast<const std::byte*>(buffer), size);
@@ -253,6 +268,7 @@ herr_t write(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size,
 // for the whole file only after truncate().
 herr_t flush(H5FD_t* file, hid_t, hbool_t closing) {
   OpenFile& target = open_file(file);
+  const TracedCall trace("flush", *target.file);
   const bool whole = std::exchange(target.truncate_called, false);
   if (target.routed == nullptr || closing || !whole) return 0;
   return guarded(target.library, {"flush", Failure::kWrite},
@@ -262,6 +278,7 @@ herr_t flush(H5FD_t* file, hid_t, hbool_t closing) {
 // Makes the file on disk end where the addresses end.
 herr_t truncate(H5FD_t* file, hid_t, hbool_t) {
   OpenFile& target = open_file(file);
+  const TracedCall trace("truncate", *target.file, target.end_of_addresses);
   target.truncate_called = true;
   return guarded(target.library, {"truncate", Failure::kTruncate}, [&]() -> Status {
     if (target.end_of_file == target.end_of_addresses) return {};
@@ -292,6 +309,7 @@ Status change_lock(const OpenFile& file, int operation, const char* tried) {
 // this when locking is off.
 herr_t lock(H5FD_t* file, hbool_t exclusive) {
   OpenFile& target = open_file(file);
+  const TracedCall trace("lock", *target.file);
   return guarded(target.library, {"lock", Failure::kLock}, [&] {
     return change_lock(target, (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB, "lock");
   });
@@ -299,6 +317,7 @@ herr_t lock(H5FD_t* file, hbool_t exclusive) {
 
 herr_t unlock(H5FD_t* file) {
   OpenFile& target = open_file(file);
+  const TracedCall trace("unlock", *target.file);
   return guarded(target.library, {"unlock", Failure::kUnlock},
                  [&] { return change_lock(target, LOCK_UN, "unlock"); });
 }
@@ -309,6 +328,7 @@ herr_t remove(const char* name, hid_t) {
   Hdf5Library* const library = Hdf5Library::of_caller(__builtin_return_address(0));
   if (library == nullptr) return -1;
   library->prepare_errors();
+  const TracedCall trace("delete", name);
   return guarded(*library, {"delete", Failure::kDelete},
                  [&] { return routing::Session::process().remove(name); });
 }
