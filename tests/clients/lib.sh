@@ -40,3 +40,41 @@ expect_same_file() { # one other
   cmp -s "$1" "$2"
   check $? "'$1' and '$2' must be the same"
 }
+
+# --- acts (acts.c) -----------------------------------------------------------------------------------------
+
+# A case with two ranks on each of two nodes, which is the least that has another node.
+begin_acts() { # text
+  begin_client "$1"
+  ranks=4
+}
+
+acts() { # act...
+  client "$clients/acts" "$@"
+}
+
+plain_acts() { # act...
+  plain_client "$clients/acts" "$@"
+}
+
+# It came to its end, and all that it read was right.
+expect_done() {
+  if [[ $status == 0 ]] && grep -qx DONE <<<"$out" && ! grep -q WRONG <<<"$out"; then
+    ok
+  else
+    not_ok "expected a good end$([[ $status == 124 ]] && echo ' (it hung until the timeout)')"
+  fi
+}
+
+expect_no_hang() {
+  [[ $status != 124 ]]
+  check $? "it hung until the timeout"
+}
+
+# No marker is left, neither for people nor for h5scr, nor any temporary file.
+expect_no_notes() {
+  local left
+  left=$(find . -path './.scr/markers/*' -type f -o -name '*.scr-*' -o -name '*.h5' -size 3989c)
+  [[ -z $left ]]
+  check $? "left behind: $left"
+}
