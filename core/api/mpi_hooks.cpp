@@ -30,7 +30,8 @@ State& state() {
   return instance;
 }
 
-// A launch of several programs has one world; each program is by itself.
+// A launch of several programs has one world. The first of them is served, always the same one, so
+// that a restart finds what it wrote; the others get MPI_COMM_NULL.
 MPI_Comm program_communicator() {
   void* value = nullptr;
   int found = 0;
@@ -41,12 +42,26 @@ MPI_Comm program_communicator() {
   if (range[0] == -range[1]) return MPI_COMM_WORLD;
   MPI_Comm program = MPI_COMM_NULL;
   PMPI_Comm_split(MPI_COMM_WORLD, mine, 0, &program);
-  return program;
+  const int first = -range[1];
+  if (mine == first) return program;
+  int rank = 0;
+  PMPI_Comm_rank(program, &rank);
+  if (rank == 0) {
+    scr::log::warning(
+        "of several programs in one launch only the first is served; this one's files are opened "
+        "as without h5scr");
+  }
+  PMPI_Comm_free(&program);
+  return MPI_COMM_NULL;
 }
 
 int start() {
   try {
     state().program = program_communicator();
+    if (state().program == MPI_COMM_NULL) {
+      Session::process().only_read();
+      return -1;
+    }
     auto world = scr::MpiCommunicator::duplicate_of(state().program);
     int level = MPI_THREAD_SINGLE;
     PMPI_Query_thread(&level);
@@ -57,7 +72,7 @@ int start() {
     if (!runtime.ok()) {
       if (rank == 0)
         scr::log::warning("{}; files are opened as without h5scr", runtime.status().message());
-      Session::process().disable();
+      Session::process().only_read();
       return -1;
     }
     Session::process().attach(std::move(*runtime));
@@ -82,6 +97,7 @@ void exit_if_halted() {
 int look(MPI_Comm comm) {
   Session& session = Session::process();
   Session::Vote votes = session.vote();
+  if (comm == MPI_COMM_WORLD) comm = state().program;
   const int result = PMPI_Allreduce(MPI_IN_PLACE, votes.data(), static_cast<int>(votes.size()),
                                     MPI_INT64_T, MPI_MAX, comm);
   if (result != MPI_SUCCESS) return result;
@@ -99,7 +115,7 @@ int look(MPI_Comm comm) {
 // Where several threads call MPI, only calls on MPI_COMM_WORLD have an order that all ranks share.
 int is_world(MPI_Comm comm) {
   if (!Session::process().attached() || Session::is_sealing()) return 0;
-  if (comm == state().program) return 1;
+  if (comm == state().program || comm == MPI_COMM_WORLD) return 1;
   if (!state().one_thread || comm == MPI_COMM_NULL) return 0;
   int inter = 0;
   PMPI_Comm_test_inter(comm, &inter);
@@ -115,8 +131,13 @@ int is_world(MPI_Comm comm) {
   return same != MPI_UNEQUAL ? 1 : 0;
 }
 
-// No rank leaves the reduction before all have come, so it is a barrier, too.
-int barrier(MPI_Comm comm) { return look(comm); }
+// No rank leaves the reduction before all have come, so it is a barrier, too, unless the world has
+// other programs.
+int barrier(MPI_Comm comm) {
+  const int result = look(comm);
+  const bool others = comm == MPI_COMM_WORLD && state().program != MPI_COMM_WORLD;
+  return result == MPI_SUCCESS && others ? PMPI_Barrier(comm) : result;
+}
 
 void collective(MPI_Comm comm) {
   if (++state().since >= state().pause) (void)look(comm);

@@ -60,7 +60,8 @@ static void wrong(const char* what, const char* name) {
   failures++;
 }
 
-/* --- files --------------------------------------------------------------------------------------- */
+/* --- files ---------------------------------------------------------------------------------------
+ */
 
 static int write_values(hid_t file, const char* dataset, long long value, size_t count) {
   long long* values = malloc(count * sizeof *values);
@@ -71,7 +72,8 @@ static int write_values(hid_t file, const char* dataset, long long value, size_t
     data = H5Dopen2(file, dataset, H5P_DEFAULT);
   } else {
     hid_t space = H5Screate_simple(1, extent, NULL);
-    data = H5Dcreate2(file, dataset, H5T_NATIVE_LLONG, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    data =
+        H5Dcreate2(file, dataset, H5T_NATIVE_LLONG, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     H5Sclose(space);
   }
   const int ok =
@@ -156,7 +158,8 @@ static int there(const char* name) {
   return stat(name, &info) == 0;
 }
 
-/* --- acts ---------------------------------------------------------------------------------------- */
+/* --- acts ----------------------------------------------------------------------------------------
+ */
 
 static void collective(const char* verb) {
   int one = 1, sum = 0;
@@ -253,7 +256,7 @@ static void expand(const char* text, char* to) {
       *to++ = *text;
       continue;
     }
-    const int number = *++text == 'r'  ? rank
+    const int number = *++text == 'r' ? rank
                        : *text == 'n' ? (rank + 1) % size
                        : *text == 'p' ? (rank + size - 1) % size
                        : *text == 'o' ? (rank + 2) % size

@@ -7,7 +7,7 @@ build=$(cd "$1" && pwd)
 shift
 set -- "$build/tests" "$@"
 source "$(dirname "${BASH_SOURCE[0]}")/../faults/lib.sh"
-examples=$build/examples clients=$build/clients
+examples=$build/examples clients=$build/clients tests=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
 hdf5=$(cat "$build/deps/hdf5.root")
 export LD_LIBRARY_PATH=$build/lib:$hdf5/lib PATH=$build/bin:$hdf5/bin:$PATH
 unset SCR_FLUSH SCR_FETCH # as a user of transparent mode has it
@@ -77,4 +77,21 @@ expect_no_notes() {
   left=$(find . -path './.scr/markers/*' -type f -o -name '*.scr-*' -o -name '*.h5' -size 3989c)
   [[ -z $left ]]
   check $? "left behind: $left"
+}
+
+# Runs the cases of a test, functions whose names begin with case_: all of them, or those that are named.
+run_cases() { # [name...]
+  local name
+  (($#)) || set -- $(declare -F | sed -n 's/^declare -f case_//p')
+  for name; do "case_$name"; done
+  finish
+}
+
+# A file that every HDF5 program can open.
+expect_real() { # file...
+  local file
+  for file; do
+    h5ls "$file" >ls.out 2>&1
+    check $? "'$file' must be a real file: $(head -n 1 ls.out)"
+  done
 }
