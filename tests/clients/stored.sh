@@ -57,7 +57,7 @@ case_not_all_flushed() {
 case_no_markers() {
   begin_acts "SCR_MARKERS=off"
   SCR_MARKERS=off SCR_FLUSH_ASYNC_BW=1 acts "write c.%r.h5 1%r" next next next next "missing c.%r.h5" \
-    "read c.%o.h5 1%o" barrier "missing c.%r.h5" "read c.%o.h5 1%o" "@0 kill"
+    "read c.%o.h5 1%o" barrier "missing c.%r.h5" "read c.%o.h5 1%o" barrier "@0 kill"
   expect_no_text WRONG
   SCR_MARKERS=off acts "read c.%o.h5 1%o"
   expect_done

@@ -8,7 +8,7 @@ case_baton() {
   begin_acts "a file is passed on from rank to rank, on one node and across nodes, within one window"
   acts "@0 write b.h5 1" next "@1 append b.h5 a1 11" next "@2 append b.h5 a2 12" next next "@3 append b.h5 a3 13" \
     next next "@0 append b.h5 a4 14" next next next next "read b.h5 13 a3" "read b.h5 14 a4" barrier "read b.h5 1" \
-    "read b.h5 14 a4" "@0 kill"
+    "read b.h5 14 a4" barrier "@0 kill"
   expect_no_text WRONG
   acts "read b.h5 14 a4" "read b.h5 12 a2"
   expect_done
