@@ -120,7 +120,8 @@ case_children() {
 
 case_several_programs() {
   begin_acts "two programs in one launch: the first is served"
-  acts "write p1.%r.h5 1" barrier "write p2.%r.h5 1" barrier "@5 write q.h5 1" : -n 2 "$clients/acts" \
+  acts "write p1.%r.h5 1" barrier "write p2.%r.h5 1" barrier "@5 write q.h5 1" : -n 2 \
+    -x HDF5_DRIVER=scr -x "HDF5_PLUGIN_PATH=$build/plugin" -x "LD_PRELOAD=$build/lib/libscr_mpiio.so" "$clients/acts" \
     "write p1.%r.h5 1" barrier "write p2.%r.h5 1" barrier "@5 write q.h5 1"
   expect_status 0
   expect_no_text WRONG
@@ -130,6 +131,12 @@ case_several_programs() {
   plain_acts "read p1.%r.h5 1" "read p2.%r.h5 1" "read q.h5 1"
   expect_done
   expect_no_notes
+
+  begin_acts "two programs in one launch, of which one does not know of h5scr"
+  acts "write p1.%r.h5 1" barrier : -n 2 -x LD_PRELOAD= -x HDF5_DRIVER= "$clients/acts" "write p1.%r.h5 1" barrier
+  expect_status 0
+  expect_no_text WRONG
+  expect_text "4 files routed .* 1 datasets protected, 1 flushed"
 
   begin_acts "another program in the same job leaves the cache alone, and reads what is there"
   cp "$clients/acts" ./other
