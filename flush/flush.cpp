@@ -349,8 +349,11 @@ Status Flush::rename_own(Communicator& world) {
   auto rename = [&](const std::string& base, const std::string& file) -> Status {
     directories.insert(parent_of(base + "/" + file));
     const std::string temporary = base + "/" + temporary_name(file, dataset_);
-    SCR_ASSIGN_OR_RETURN(const bool newer, has_newer(fs_, base + "/" + file, temporary));
-    if (!options_.keep_newer || !newer) return fs_.rename(temporary, base + "/" + file);
+    bool newer = false;
+    if (options_.keep_newer) {
+      SCR_ASSIGN_OR_RETURN(newer, has_newer(fs_, base + "/" + file, temporary));
+    }
+    if (!newer) return fs_.rename(temporary, base + "/" + file);
     log::info("'{}' has been written anew since: the flushed copy is not put there", file);
     return fs_.remove(temporary);
   };
