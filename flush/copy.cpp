@@ -1,8 +1,10 @@
 #include "flush/copy.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -53,6 +55,7 @@ class Copier {
       return corrupt(fmt::format("'{}' has the checksum {} instead of {}", task.source,
                                  crc32_to_text(crc), crc32_to_text(task.crc)));
     }
+    if (task.pieces.size() == 1 && task.pieces.front().offset == 0) keep_time(task, info);
     return source->close();
   }
 
@@ -66,6 +69,17 @@ class Copier {
   }
 
  private:
+  // A copy is as old as what it is a copy of: of two files with one name the newer is known by its
+  // time. Only a hint, so a file system without times does no harm.
+  void keep_time(const CopyTask& task, const FileInfo& source) {
+    const auto found = open_.find(task.pieces.front().destination);
+    if (found == open_.end() || found->second->descriptor() < 0) return;
+    constexpr std::int64_t kSecond = 1'000'000'000;
+    const timespec time{source.mtime_ns / kSecond, source.mtime_ns % kSecond};
+    const std::array times = {time, time};
+    (void)::futimens(found->second->descriptor(), times.data());
+  }
+
   Status close_all() {
     for (auto& [name, file] : open_) {
       SCR_RETURN_IF_ERROR(file->sync());

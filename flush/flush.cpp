@@ -8,6 +8,7 @@
 #include "core/base/checksum.hpp"
 #include "core/base/hash_file.hpp"
 #include "core/base/log.hpp"
+#include "core/routing/marker.hpp"
 #include "flush/index.hpp"
 #include "flush/intent.hpp"
 #include "flush/parity.hpp"
@@ -31,6 +32,17 @@ std::uint64_t containers_needed(std::uint64_t stream, std::uint64_t size) {
 std::string layout_of(const FlushOptions& options) {
   if (!options.containers) return "FILES";
   return fmt::format("CONTAINERS {} {}", options.container_size, options.container_parity);
+}
+
+// The program has written the name anew, past the cache, since the file was copied.
+Result<bool> has_newer(FileSystem& fs, const std::string& path, const std::string& copy) {
+  auto there = fs.info(path);
+  if (there.status().code() == StatusCode::kNotFound) return false;
+  SCR_RETURN_IF_ERROR(there.status());
+  SCR_ASSIGN_OR_RETURN(const FileInfo mine, fs.info(copy));
+  if (there->type != FileInfo::Type::kRegular || there->mtime_ns <= mine.mtime_ns) return false;
+  auto marker = routing::read_marker(fs, path);
+  return marker.ok() && !*marker;
 }
 
 }  // namespace
@@ -354,7 +366,14 @@ Status Flush::rename_own(Communicator& world) {
   std::set<std::string> directories;
   auto rename = [&](const std::string& base, const std::string& file) -> Status {
     directories.insert(parent_of(base + "/" + file));
-    return fs_.rename(base + "/" + temporary_name(file, dataset_), base + "/" + file);
+    const std::string temporary = base + "/" + temporary_name(file, dataset_);
+    bool newer = false;
+    if (options_.keep_newer) {
+      SCR_ASSIGN_OR_RETURN(newer, has_newer(fs_, base + "/" + file, temporary));
+    }
+    if (!newer) return fs_.rename(temporary, base + "/" + file);
+    log::info("'{}' has been written anew since: the flushed copy is not put there", file);
+    return fs_.remove(temporary);
   };
   if (!summary_.containers) {
     for (const StoredFile& file : files_) SCR_RETURN_IF_ERROR(rename(prefix_, file.file));

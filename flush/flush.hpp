@@ -30,7 +30,8 @@ struct FlushOptions {
   bool containers = false;
   std::uint64_t container_size = 100ull << 30;
   std::uint64_t container_parity = 0;
-  int width = 256;  // processes that copy at the same time (synchronous flush)
+  int width = 256;          // processes that copy at the same time (synchronous flush)
+  bool keep_newer = false;  // a file at the name that is younger than the cached one stays there
   CopyOptions copy;
 };
 

@@ -205,6 +205,7 @@ int SCR_Init(void) {
   PMPI_Initialized(&initialized);
   if (initialized == 0) return refuse("SCR_Init", "must be called after MPI_Init");
   scr::routing::Session::process().finish();  // a program that calls SCR_* does all by itself
+  scr::routing::Session::process().disable();
   const int result = guarded("SCR_Init", [] {
     auto runtime = Runtime::start(scr::file_system(), world_communicator(), scr::log::host_name(),
                                   {.calls = global().config_calls});

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <shared_mutex>
 #include <string>
@@ -62,7 +63,10 @@ class RoutedFile final : public File {
   std::unique_ptr<File> file_;
   std::atomic<Role> role_;
   bool open_ = true;
-  int flushes_ = 0;  // changed under the session's lock
+  // Under the session's lock:
+  int flushes_ = 0;
+  int passed_ = 0;  // times that the program went on to write and close others meanwhile
+  const std::chrono::steady_clock::time_point opened_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace scr::routing

@@ -125,6 +125,10 @@ const std::string& Session::prefix() {
   return prefix_;
 }
 
+std::string Session::host() const {
+  return runtime_ ? runtime_->context().host() : log::host_name();
+}
+
 std::string Session::absolute_name(std::string_view name) const {
   auto absolute = normalize(name);
   return absolute.ok() ? *absolute : std::string(name);
@@ -165,7 +169,7 @@ Route Session::route_of(const std::string& absolute) {
 
 bool Session::start_alone() {
   if (runtime_) return true;
-  if (off_ || config() == nullptr) return false;
+  if (off_ || only_reads_ || config() == nullptr) return false;
   RunOptions options;
   options.calls = calls_;
   options.mode = config::Mode::kTransparent;

@@ -31,6 +31,7 @@ Result<std::unique_ptr<Context>> Context::create(FileSystem& fs,
     return failed_precondition("h5scr is disabled (SCR_ENABLE=0)");
   }
   context->alone_ = options.alone;
+  context->transparent_ = options.mode == config::Mode::kTransparent;
   if (options.alone) SCR_RETURN_IF_ERROR(context->take_slot(options.slot));
   context->nodes_ = make_node_communicators(comm, host);
   SCR_RETURN_IF_ERROR(context->open_directories());

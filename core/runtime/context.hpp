@@ -58,6 +58,7 @@ class Context {
   const config::Config& config() const { return *config_; }
   const JobInfo& job() const { return job_; }
   bool alone() const { return alone_; }
+  bool transparent() const { return transparent_; }
   const Directory& control() const { return *control_; }
   // ".scr" in the prefix directory.
   std::string prefix_scr() const { return job_.prefix + "/.scr"; }
@@ -95,6 +96,7 @@ class Context {
   double give_up_after_ = 0;
   JobInfo job_;
   bool alone_ = false;
+  bool transparent_ = false;
   std::unique_ptr<File> slot_lock_;
   std::unique_ptr<Directory> control_;
   std::map<std::string, std::unique_ptr<Store>> stores_;

@@ -53,6 +53,7 @@ flush::FlushOptions Flusher::options(bool background) const {
   options.container_size = config.get_bytes("SCR_CONTAINER_SIZE");
   options.container_parity = config.get_uint("SCR_CONTAINER_PARITY");
   options.width = static_cast<int>(config.get_uint("SCR_FLUSH_WIDTH"));
+  options.keep_newer = context_.transparent();
   options.copy.buffer = config.get_bytes("SCR_FILE_BUF_SIZE");
   if (background) {
     options.copy.bytes_per_second = static_cast<double>(config.get_bytes("SCR_FLUSH_ASYNC_BW"));

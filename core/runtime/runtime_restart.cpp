@@ -5,6 +5,7 @@
 
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
+#include "core/runtime/program.hpp"
 #include "core/runtime/runtime.hpp"
 #include "flush/flush.hpp"
 #include "flush/index.hpp"
@@ -28,6 +29,7 @@ Status Runtime::restore() {
     SCR_RETURN_IF_ERROR(clear_cache());
   }
   const bool any = c.world().any_true(!cache_->filemap().empty());
+  if (c.transparent() && !c.alone()) SCR_RETURN_IF_ERROR(claim_cache(c, !any));
   EventToken event;
   if (any && c.rank() == 0) event = log_.begin(EventType::kRebuild);
   auto cached = restore_cache(c, *cache_);

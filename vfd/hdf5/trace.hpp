@@ -38,8 +38,8 @@ class TracedCall {
   std::int64_t start_ = 0;  // nanoseconds
 };
 
-// Starts the trace if the parameter asks for it; called once. If its file cannot be written, that is
-// said, and nothing is traced.
+// Starts the trace if the parameter asks for it; called once. If its file cannot be written, that
+// is said, and nothing is traced.
 void start_trace(std::string_view pattern);
 
 }  // namespace scr::vfd
