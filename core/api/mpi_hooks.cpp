@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <exception>
 #include <iterator>
+#include <numeric>
 #include <sstream>
 #include <vector>
 
@@ -46,14 +47,15 @@ std::vector<int> launch_numbers(const char* name) {
 // that a restart finds what it wrote; the others get MPI_COMM_NULL. They need not all have the
 // preload, so nothing here may wait for another program.
 MPI_Comm program_communicator() {
-  const std::vector<int> first_ranks = launch_numbers("OMPI_FIRST_RANKS");
   const std::vector<int> sizes = launch_numbers("OMPI_APP_CTX_NUM_PROCS");
-  if (first_ranks.size() < 2 || sizes.size() != first_ranks.size()) return MPI_COMM_WORLD;
+  if (sizes.size() < 2) return MPI_COMM_WORLD;
   int rank = 0;
   PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  int triplet[3] = {first_ranks[0], first_ranks[0] + sizes[0] - 1, 1};  // NOLINT: MPI's type
-  if (rank < triplet[0] || rank > triplet[1]) {
-    if (std::find(first_ranks.begin(), first_ranks.end(), rank) != first_ranks.end()) {
+  int triplet[3] = {0, sizes[0] - 1, 1};  // NOLINT: MPI's type
+  if (rank > triplet[1]) {
+    std::vector<int> ends(sizes.size());  // Open MPI numbers the ranks program by program
+    std::partial_sum(sizes.begin(), sizes.end(), ends.begin());
+    if (std::find(ends.begin(), ends.end(), rank) != ends.end()) {
       scr::log::warning(
           "of several programs in one launch only the first is served; this one's files are opened "
           "as without h5scr");

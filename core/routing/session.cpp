@@ -219,6 +219,7 @@ bool Session::open_window() {
 void Session::finish() {
   std::lock_guard lock(mutex_);
   if (!runtime_ || getpid() != pid_) return;
+  const Sealing guard;
   const std::vector<RoutedFile*> writers = writers_;
   for (RoutedFile* file : writers) {
     const WindowFile* known = file_in_window(file->absolute_);

@@ -110,8 +110,8 @@ case_no_hdf5() {
 
 case_children() {
   begin_acts "children, and commands that ranks start"
-  acts "write k.%r.h5 1%r" barrier "fork write child.%r.h5 5%r" "system h5dump -d value k.%r.h5 >dump.%r" \
-    "system grep -q DATASET dump.%r" "write l.%r.h5 3%r" "system h5dump -H l.%r.h5 >head.%r" barrier
+  acts "write k.%r.h5 1%r" barrier "fork write child.%r.h5 5%r" "system $hdf5/bin/h5dump -d value k.%r.h5 >dump.%r" \
+    "system grep -q DATASET dump.%r" "write l.%r.h5 3%r" "system $hdf5/bin/h5dump -H l.%r.h5 >head.%r" barrier
   expect_done
   plain_acts "read child.%r.h5 5%r" "read k.%r.h5 1%r" "read l.%r.h5 3%r"
   expect_done
