@@ -30,6 +30,15 @@ namespace scr {
 
 enum DatasetFlags : int { kFlagNone = 0, kFlagCheckpoint = 1, kFlagOutput = 2 };
 
+// The dataset being written.
+struct DatasetInWriting {
+  DatasetDescriptor dataset;
+  const ActiveRedundancy* redundancy = nullptr;
+  std::unique_ptr<Directory> directory;  // in the cache; none when bypassing
+  bool bypass = false;                   // files go straight to the prefix directory
+  EventToken event;
+};
+
 class Runtime {
  public:
   // Reads the configuration, makes directories, restores cached datasets.
@@ -114,15 +123,6 @@ class Runtime {
   Context& context() const { return *context_; }
 
  private:
-  // The dataset being written.
-  struct Writing {
-    DatasetDescriptor dataset;
-    const ActiveRedundancy* redundancy = nullptr;
-    std::unique_ptr<Directory> directory;  // in the cache; none when bypassing
-    bool bypass = false;                   // files go straight to the prefix directory
-    EventToken event;
-  };
-
   Runtime() = default;
   Status open_job();
   Status restore();
@@ -207,7 +207,7 @@ class Runtime {
   FlushFile flush_file_;
   bool flush_leftovers_ = false;       // a flush of this run has failed
   std::vector<CachedDataset> cached_;  // ascending by id, the same on all ranks
-  std::optional<Writing> writing_;
+  std::optional<DatasetInWriting> writing_;
   // A checkpoint that a restart reads where it is in the prefix directory.
   struct InPlace {
     CachedDataset dataset;
