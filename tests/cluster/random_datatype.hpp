@@ -1,6 +1,8 @@
 // Random datatypes of MPI, nested, by every constructor.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <map>
 #include <random>
@@ -11,6 +13,11 @@
 #include "core/mpi/datatype.hpp"
 
 namespace scr::test {
+
+// Failed checks of the running test, to stop after a few.
+inline int failures() {
+  return ::testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count();
+}
 
 // A datatype that is freed with it, if it is one that can be.
 class OwnedType {
@@ -64,6 +71,8 @@ class DatatypeMaker {
   const std::map<std::string, int>& made() const { return made_; }
   // How many MPI refused to make (Open MPI: some distributed arrays). Errors must return.
   int refused() const { return refused_; }
+  // How the last type of derive() was made.
+  const std::string& history() const { return history_; }
 
   OwnedType named() {
     static const std::vector<MPI_Datatype> kNamed = {
@@ -80,9 +89,14 @@ class DatatypeMaker {
     MPI_Datatype copy = MPI_DATATYPE_NULL;
     PMPI_Type_dup(base, &copy);
     OwnedType type = OwnedType::derived(copy);
+    history_ = "base";
     for (int i = 0; i < levels; ++i) {
+      const std::string before = history_;
       OwnedType next = wrap(type, base);
-      if (Shape(next.get()).size > 4096 || Shape(next.get()).true_extent > 65536) break;
+      if (Shape(next.get()).size > 4096 || Shape(next.get()).true_extent > 65536) {
+        history_ = before;
+        break;
+      }
       type = std::move(next);
     }
     return type;
@@ -133,6 +147,11 @@ class DatatypeMaker {
       made = dup(part.get(), base);
     } else {
       ++made_[name];
+      const Shape shape(made);
+      history_ += std::string(" > ") + name + " (size " + std::to_string(shape.size) + ", bounds " +
+                  std::to_string(shape.lower_bound) + "+" + std::to_string(shape.extent) +
+                  ", data " + std::to_string(shape.true_lower_bound) + "+" +
+                  std::to_string(shape.true_extent) + ")";
     }
     return OwnedType::derived(made);
   }
@@ -280,6 +299,7 @@ class DatatypeMaker {
   Use use_;
   std::map<std::string, int> made_;
   int refused_ = 0;
+  std::string history_;
 };
 
 }  // namespace scr::test
