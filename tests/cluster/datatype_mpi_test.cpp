@@ -119,6 +119,8 @@ void expect_packed_alike(MPI_Datatype type, int count, std::mt19937_64& random) 
   EXPECT_EQ(flat->extent, shape.extent);
   EXPECT_EQ(flat->lower_bound, shape.lower_bound);
 
+  // Open MPI 4.1 takes some types whose parts overlap for contiguous ones, and packs other bytes.
+  if (has_overlaps(*flat, count)) return;
   Memory memory(type, count, random);
   const Bytes theirs = pack(memory.origin(), count, type);
   Bytes ours(theirs.size());
@@ -132,7 +134,6 @@ void expect_packed_alike(MPI_Datatype type, int count, std::mt19937_64& random) 
     EXPECT_TRUE(
         std::equal(theirs.begin(), theirs.end(), mpi::start_in_memory(memory.origin(), *flat)));
   }
-  if (has_overlaps(*flat, count)) return;
   expect_unpacked_alike(type, count, *flat, theirs, random);
   expect_partial_scatter(type, count, *flat, theirs, random);
 }
