@@ -16,7 +16,7 @@ define build-in
 	@cmake --build $(1) -j $(JOBS) $(3)
 endef
 
-.PHONY: all deps demo test test-long test-asan test-tsan test-mpich bench fuzz fuzzers lint format install clean help
+.PHONY: all deps demo test test-long test-asan test-tsan test-mpich test-hdf5 bench fuzz fuzzers lint format install clean help
 
 all: deps ## build everything into build/
 	$(call build-in,$(BUILD),)
@@ -47,6 +47,10 @@ mpich := -DMPI_C_COMPILER=mpicc.mpich -DMPI_CXX_COMPILER=mpicxx.mpich -DMPI_Fort
 test-mpich: deps ## native tests with MPICH, without the HDF5 driver
 	$(call build-in,$(BUILD)/mpich,$(mpich),--target native_tests scr_mpiio)
 	@ctest --test-dir $(BUILD)/mpich --output-on-failure -L native -j $(JOBS)
+
+test-hdf5: all ## HDF5's own driver tests: h5scr off, at work without a match, every file routed
+	@for mode in off unrouted routed; do echo "== $$mode"; \
+	  bash tests/hdf5/run_hdf5_vfd_tests.sh --mode $$mode --jobs $(JOBS) $(BUILD) || exit 1; done
 
 bench: all ## benchmarks, each as a ratio to a baseline of the same run
 	@bash tests/bench/run.sh $(BUILD)

@@ -77,6 +77,7 @@ Result<At> ConfinedFiles::destination(const std::string& path) {
 
 Result<std::unique_ptr<File>> ConfinedFiles::open(const At& at, const OpenOptions& options) {
   const bool reading = options.access == OpenOptions::Access::kRead;
+  if (!reading && check_) SCR_RETURN_IF_ERROR(check_());
   SCR_ASSIGN_OR_RETURN(const At place, reading ? source(at.path) : destination(at.path));
   // Before the open, which would wait at a pipe.
   const auto found = fs_.info(place);

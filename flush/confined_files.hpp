@@ -7,6 +7,7 @@
 // sync_directory is refused.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -19,6 +20,9 @@ namespace scr::flush {
 class ConfinedFiles : public FileSystem {
  public:
   static Result<std::unique_ptr<ConfinedFiles>> open_job(FileSystem& fs, const JobOwnerInfo& owner);
+
+  // Asked before a destination is opened; a failure refuses it.
+  void before_each_destination(std::function<Status()> check) { check_ = std::move(check); }
 
   Result<std::unique_ptr<File>> open(const At& at, const OpenOptions& options) override;
   Status sync_directory(const At& at) override;
@@ -50,6 +54,7 @@ class ConfinedFiles : public FileSystem {
   std::string cache_part_;  // "/<user>/scr.<jobid>"
   std::unique_ptr<Directory> prefix_directory_;
   std::map<std::string, std::unique_ptr<Directory>> caches_;  // by path
+  std::function<Status()> check_;
 };
 
 // Ok for a real directory of this user that nobody else can write to.

@@ -39,6 +39,9 @@ struct CopyOptions {
   double bytes_per_second = 0;  // 0: no limit
   double percent = 0;           // share of the time, 0: no limit
   mode_t mode = 0666;           // of new files; the umask applies
+  std::function<void(std::uint64_t)> progress = {};  // called with the bytes done so far
+  // Called once when all data is on its way to the device, before it is waited for.
+  std::function<Status()> before_sync = {};
 };
 
 // Copies all tasks and syncs every destination and its directory. kCorrupt if a source is not what

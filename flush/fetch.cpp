@@ -11,13 +11,20 @@ namespace scr::flush {
 
 namespace {
 
+// Read, checksummed and written at a time: what fits into a core's own cache. The system reads
+// ahead in larger pieces.
+constexpr std::size_t kCachePart = std::size_t{256} << 10U;
+
 // Reads the bytes of a stored file in order, piece by piece, and hands each to `sink`. Verifies
 // segments and the whole; a file of the wrong length is damaged.
 class StoredReader {
  public:
   StoredReader(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
                std::size_t buffer)
-      : fs_(fs), prefix_(prefix), directory_(prefix + "/.scr/" + directory_name), buffer_(buffer) {}
+      : fs_(fs),
+        prefix_(prefix),
+        directory_(prefix + "/.scr/" + directory_name),
+        buffer_(std::min(buffer, kCachePart)) {}
 
   using Sink = std::function<Status(std::span<const std::byte>, std::uint64_t offset)>;
 
@@ -86,7 +93,8 @@ class StoredReader {
 
 Status fetch_files(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
                    const RankFiles& files, const std::string& cache_directory,
-                   std::size_t buffer_size) {
+                   std::size_t buffer_size, const std::function<void(std::uint64_t)>& progress) {
+  std::uint64_t bytes = 0;
   StoredReader reader(fs, prefix, directory_name, buffer_size);
   SCR_ASSIGN_OR_RETURN(auto directory, fs.open_directory(cache_directory));
   for (const StoredFile& file : files) {
@@ -98,9 +106,27 @@ Status fetch_files(FileSystem& fs, const std::string& prefix, const std::string&
                          fs.open(At(*directory, file.file), OpenOptions::create_truncate()));
     SCR_RETURN_IF_ERROR(
         reader.read(file, [&](std::span<const std::byte> data, std::uint64_t offset) {
+          bytes += data.size();
+          if (progress) progress(bytes);
           return target->write_all(data, offset);
         }));
     SCR_RETURN_IF_ERROR(target->close());
+  }
+  return {};
+}
+
+Status verify_files(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
+                    const RankFiles& files, std::size_t buffer_size,
+                    const std::function<void(std::uint64_t)>& progress) {
+  std::uint64_t bytes = 0;
+  StoredReader reader(fs, prefix, directory_name, buffer_size);
+  for (const StoredFile& file : files) {
+    if (!file.fetch) continue;
+    SCR_RETURN_IF_ERROR(reader.read(file, [&](std::span<const std::byte> data, std::uint64_t) {
+      bytes += data.size();
+      if (progress) progress(bytes);
+      return Status();
+    }));
   }
   return {};
 }

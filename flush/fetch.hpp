@@ -15,9 +15,15 @@ namespace scr::flush {
 
 // Reads the files of one rank to `cache_directory`, whose filemap lists them already. From
 // containers only the segments that are needed are read. kCorrupt names the file that is damaged.
+// `progress`, if given, is called with the bytes read so far.
 Status fetch_files(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
                    const RankFiles& files, const std::string& cache_directory,
-                   std::size_t buffer_size);
+                   std::size_t buffer_size,
+                   const std::function<void(std::uint64_t)>& progress = nullptr);
+// Reads and verifies the files of one rank where they are.
+Status verify_files(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
+                    const RankFiles& files, std::size_t buffer_size,
+                    const std::function<void(std::uint64_t)>& progress = nullptr);
 
 // Reads a dataset's files and compares every checksum, without writing anything. `progress`, if
 // given, is called with the bytes read so far. The first damage of each file is added to

@@ -8,7 +8,7 @@
 #include "core/base/checksum.hpp"
 #include "core/base/hash_file.hpp"
 #include "core/base/log.hpp"
-#include "flush/agreement.hpp"
+#include "core/routing/marker.hpp"
 #include "flush/index.hpp"
 #include "flush/intent.hpp"
 #include "flush/parity.hpp"
@@ -32,6 +32,17 @@ std::uint64_t containers_needed(std::uint64_t stream, std::uint64_t size) {
 std::string layout_of(const FlushOptions& options) {
   if (!options.containers) return "FILES";
   return fmt::format("CONTAINERS {} {}", options.container_size, options.container_parity);
+}
+
+// The program has written the name anew, past the cache, since the file was copied.
+Result<bool> has_newer(FileSystem& fs, const std::string& path, const std::string& copy) {
+  auto there = fs.info(path);
+  if (there.status().code() == StatusCode::kNotFound) return false;
+  SCR_RETURN_IF_ERROR(there.status());
+  SCR_ASSIGN_OR_RETURN(const FileInfo mine, fs.info(copy));
+  if (there->type != FileInfo::Type::kRegular || there->mtime_ns <= mine.mtime_ns) return false;
+  auto marker = routing::read_marker(fs, path);
+  return marker.ok() && !*marker;
 }
 
 }  // namespace
@@ -84,8 +95,10 @@ Result<std::unique_ptr<Flush>> Flush::prepare(Communicator& world, Communicator&
   }
   for (const CopyTask& task : flush->tasks_) flush->bytes_total_ += task.size;
   flush->share_bandwidth(world);
-  // What will come, so that a later run can clean up or take it up again.
-  SCR_RETURN_IF_ERROR(write_rank2file(world, fs, flush->directory(), flush->files_));
+  // What will come, so that a later run can clean up or take it up again. Durable when it has to
+  // be: before the summary.
+  SCR_RETURN_IF_ERROR(
+      write_rank2file(world, fs, flush->directory(), flush->files_, Durability::kVolatile));
   return flush;
 }
 
@@ -104,7 +117,8 @@ Result<std::unique_ptr<Flush>> Flush::adopt(Communicator& world, FileSystem& fs,
     if (status.ok()) status = fs.sync_directory(parent);
   }
   SCR_RETURN_IF_ERROR(agree_all(world, status, "writing straight to the prefix directory"));
-  SCR_RETURN_IF_ERROR(write_rank2file(world, fs, flush->directory(), flush->files_));
+  SCR_RETURN_IF_ERROR(
+      write_rank2file(world, fs, flush->directory(), flush->files_, Durability::kVolatile));
   flush->copied_ = true;
   return flush;
 }
@@ -139,6 +153,8 @@ Status Flush::take_directory(Communicator& world) {
   SCR_RETURN_IF_ERROR(agree_all(world, status, "taking a dataset directory"));
   directory_name_ = world.broadcast_string(directory_name_, 0);
   options_.copy.resume = world.any_true(resumed);
+  intent_.attempt = world.all_reduce(intent_.attempt, ReduceOp::kMax);
+  rank_ = world.rank();
   done_ = world.any_true(done_);
   return {};
 }
@@ -148,17 +164,29 @@ Status Flush::take_directory_alone(bool& resumed) {
   if (done_) return {};
   SCR_ASSIGN_OR_RETURN(std::string found, find_intent(fs_, prefix_, dataset_));
   if (!found.empty()) {
-    SCR_ASSIGN_OR_RETURN(resumed, take_up(fs_, prefix_, found, layout_of(options_)));
+    SCR_ASSIGN_OR_RETURN(auto taken, take_up(fs_, prefix_, found, layout_of(options_)));
+    resumed = taken.has_value();
     if (resumed) {
+      intent_ = std::move(*taken);
       directory_name_ = found;
       return {};
     }
   }
   SCR_ASSIGN_OR_RETURN(directory_name_, make_dataset_directory(fs_, prefix_, dataset_.id));
-  Status status = write_intent(fs_, directory(), dataset_, layout_of(options_));
+  intent_.dataset = dataset_;
+  intent_.layout = layout_of(options_);
+  Status status = write_intent(fs_, directory(), intent_, Durability::kVolatile);
   if (!status.ok()) (void)remove_dataset_directory(fs_, prefix_, directory_name_);
-  if (status.ok()) status = fs_.sync_directory(prefix_ + "/.scr");
   return status;
+}
+
+Status Flush::sync_plan() {
+  if (plan_synced_) return {};
+  if (rank_ == 0) SCR_RETURN_IF_ERROR(sync_intent(fs_, directory()));
+  SCR_RETURN_IF_ERROR(sync_rank2file(fs_, directory(), rank_));
+  if (rank_ == 0) SCR_RETURN_IF_ERROR(fs_.sync_directory(prefix_ + "/.scr"));
+  plan_synced_ = true;
+  return {};
 }
 
 // The limit is for all processes together; each gets its share, so that all end at the same time.
@@ -254,7 +282,9 @@ Status Flush::plan_containers(Communicator& world, Communicator& node,
 
 void Flush::copy() {
   try {
-    copy_status_ = copy_all(fs_, tasks_, options_.copy, progress_);
+    CopyOptions options = options_.copy;
+    options.before_sync = [this] { return sync_plan(); };
+    copy_status_ = copy_all(fs_, tasks_, options, progress_);
   } catch (const std::exception& error) {
     copy_status_ = internal_error(error.what());
   }
@@ -336,7 +366,14 @@ Status Flush::rename_own(Communicator& world) {
   std::set<std::string> directories;
   auto rename = [&](const std::string& base, const std::string& file) -> Status {
     directories.insert(parent_of(base + "/" + file));
-    return fs_.rename(base + "/" + temporary_name(file, dataset_), base + "/" + file);
+    const std::string temporary = base + "/" + temporary_name(file, dataset_);
+    bool newer = false;
+    if (options_.keep_newer) {
+      SCR_ASSIGN_OR_RETURN(newer, has_newer(fs_, base + "/" + file, temporary));
+    }
+    if (!newer) return fs_.rename(temporary, base + "/" + file);
+    log::info("'{}' has been written anew since: the flushed copy is not put there", file);
+    return fs_.remove(temporary);
   };
   if (!summary_.containers) {
     for (const StoredFile& file : files_) SCR_RETURN_IF_ERROR(rename(prefix_, file.file));
@@ -355,19 +392,37 @@ Status Flush::rename_own(Communicator& world) {
   return {};
 }
 
+// From the summary on, this flush will be completed, by this run or a later one; so what it
+// replaces may go, and leaves the index before the first of its files does.
+Status Flush::commit() {
+  if (!intent_.superseded.empty()) {
+    SCR_RETURN_IF_ERROR(write_intent(fs_, directory(), intent_, Durability::kDurable));
+  }
+  SCR_RETURN_IF_ERROR(write_summary(fs_, directory(), summary_));
+  return drop_from_index(fs_, prefix_, intent_.superseded);
+}
+
 Status Flush::finish(Communicator& world, Communicator& node) {
   if (done_) return {};
+  if (copy_status_.ok()) copy_status_ = sync_plan();
   SCR_RETURN_IF_ERROR(agree_all(world, copy_status_, "copying to the prefix directory"));
   if (summary_.containers) {
     SCR_RETURN_IF_ERROR(agree_all(world, collect_segment_checksums(node), "collecting checksums"));
     SCR_RETURN_IF_ERROR(agree_all(world, write_parity(world), "writing parity containers"));
     SCR_RETURN_IF_ERROR(write_rank2file(world, fs_, directory(), files_));
+  } else {
+    auto superseded = find_superseded(world, fs_, prefix_, dataset_, files_);
+    if (superseded.status().code() == StatusCode::kFailedPrecondition) abandon(world);
+    if (!superseded.ok()) return superseded.status();
+    intent_.superseded = std::move(*superseded);
   }
   Status status;
-  if (world.rank() == 0) status = write_summary(fs_, directory(), summary_);
+  if (world.rank() == 0) status = commit();
   SCR_RETURN_IF_ERROR(agree_all(world, status, "writing the summary"));
   SCR_RETURN_IF_ERROR(agree_all(world, rename_own(world), "renaming flushed files"));
-  if (world.rank() == 0) status = add_to_index(fs_, prefix_, directory_name_, summary_);
+  if (world.rank() == 0) {
+    status = add_to_index(fs_, prefix_, directory_name_, summary_, intent_.superseded);
+  }
   return agree_all(world, status, "updating the index");
 }
 

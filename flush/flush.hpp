@@ -20,6 +20,7 @@
 #include "core/base/file_meta.hpp"
 #include "core/mpi/communicator.hpp"
 #include "flush/copy.hpp"
+#include "flush/intent.hpp"
 #include "flush/rank2file.hpp"
 #include "flush/summary.hpp"
 
@@ -29,7 +30,8 @@ struct FlushOptions {
   bool containers = false;
   std::uint64_t container_size = 100ull << 30;
   std::uint64_t container_parity = 0;
-  int width = 256;  // processes that copy at the same time (synchronous flush)
+  int width = 256;          // processes that copy at the same time (synchronous flush)
+  bool keep_newer = false;  // a file at the name that is younger than the cached one stays there
   CopyOptions copy;
 };
 
@@ -64,6 +66,10 @@ class Flush {
   const CopyOptions& copy_options() const { return options_.copy; }
   // Before copy(), if others may have written a part: what is there and right is kept.
   void keep_what_is_there() { options_.copy.resume = true; }
+  // Before copy(): who is told how many bytes of this process are copied, in the copying thread.
+  void set_observer(std::function<void(std::uint64_t)> observer) {
+    options_.copy.progress = std::move(observer);
+  }
   void set_bytes_done(std::uint64_t bytes) { progress_.bytes_done = bytes; }
   bool copied() const { return copied_; }  // from any thread
   void cancel() { progress_.cancel = true; }
@@ -74,6 +80,7 @@ class Flush {
   void abandon(Communicator& world);
 
   const DatasetDescriptor& dataset() const { return dataset_; }
+  std::int64_t attempt() const { return intent_.attempt; }
   std::uint64_t bytes_done() const { return progress_.bytes_done; }
   std::uint64_t bytes_total() const { return bytes_total_; }
 
@@ -93,6 +100,8 @@ class Flush {
                          const std::string& cache_directory);
   Status collect_segment_checksums(Communicator& node);
   Status write_parity(Communicator& world);
+  Status sync_plan();
+  Status commit();
   Status rename_own(Communicator& world);
   std::string directory() const { return prefix_ + "/.scr/" + directory_name_; }
 
@@ -101,6 +110,9 @@ class Flush {
   DatasetDescriptor dataset_;
   FlushOptions options_;
   std::string directory_name_;
+  int rank_ = 0;
+  Intent intent_;                // on rank 0; elsewhere only its attempt
+  bool plan_synced_ = false;     // intent and rank2file are durable
   RankFiles files_;              // of this rank
   std::vector<CopyTask> tasks_;  // of this process
   std::vector<int> task_owner_;  // node rank and file of each task, with containers

@@ -6,6 +6,7 @@
 
 #include "core/base/hash_file.hpp"
 #include "core/base/log.hpp"
+#include "core/base/path.hpp"
 #include "flush/fetch.hpp"
 #include "flush/flush.hpp"
 #include "flush/index.hpp"
@@ -19,13 +20,6 @@ constexpr std::string_view kIntentName = "flush.scr";
 
 std::string intent_path(const std::string& directory) {
   return directory + "/" + std::string(kIntentName);
-}
-
-Result<DatasetDescriptor> read_intent(FileSystem& fs, const std::string& directory) {
-  SCR_ASSIGN_OR_RETURN(Hash hash, read_hash_file(fs, intent_path(directory)));
-  const Hash* dataset = hash.get("DSET");
-  if (dataset == nullptr) return corrupt("'" + intent_path(directory) + "' names no dataset");
-  return DatasetDescriptor::from_hash(*dataset);
 }
 
 // Names of all dataset directories below .scr.
@@ -97,7 +91,8 @@ Status remove_stray_temporaries(FileSystem& fs, const std::string& directory) {
     if (!is_hash_file_temporary(entry.name) || entry.type != FileInfo::Type::kRegular) continue;
     const std::string target = entry.name.substr(1, entry.name.find(".tmp.") - 1);
     auto lock = fs.open(directory + "/" + target + ".lock", OpenOptions::read_write());
-    if (lock.ok()) SCR_RETURN_IF_ERROR((*lock)->lock(LockMode::kExclusive, /*wait=*/true));
+    Status locked = lock.ok() ? (*lock)->lock(LockMode::kExclusive, /*wait=*/true) : Status();
+    if (!locked.ok() && !locks_are_missing(locked)) return locked;
     SCR_RETURN_IF_ERROR(fs.remove_if_exists(directory + "/" + entry.name));
   }
   return {};
@@ -178,10 +173,12 @@ Result<bool> rename_waiting(FileSystem& fs, const std::string& prefix, const std
 Status roll_forward_one(FileSystem& fs, const std::string& prefix,
                         const std::string& directory_name, Summary summary) {
   const std::string directory = prefix + "/.scr/" + directory_name;
+  SCR_ASSIGN_OR_RETURN(const Intent intent, read_intent(fs, directory));
+  SCR_RETURN_IF_ERROR(drop_from_index(fs, prefix, intent.superseded));
   SCR_ASSIGN_OR_RETURN(bool whole, rename_waiting(fs, prefix, directory, summary));
   summary.complete = summary.complete && whole;
   SCR_RETURN_IF_ERROR(remove_hash_file_temporaries(fs, directory));
-  return add_to_index(fs, prefix, directory_name, summary);
+  return add_to_index(fs, prefix, directory_name, summary, intent.superseded);
 }
 
 bool is_directory_of(const std::string& name, int id) {
@@ -197,7 +194,7 @@ Result<std::vector<std::string>> directories_of(FileSystem& fs, const std::strin
   for (const std::string& name : names) {
     if (!is_directory_of(name, dataset.id)) continue;
     auto owner = read_intent(fs, prefix + "/.scr/" + name);
-    if (owner.ok() && owner->id == dataset.id && owner->created == dataset.created)
+    if (owner.ok() && owner->dataset.id == dataset.id && owner->dataset.created == dataset.created)
       found.push_back(name);
   }
   return found;
@@ -205,12 +202,44 @@ Result<std::vector<std::string>> directories_of(FileSystem& fs, const std::strin
 
 }  // namespace
 
-Status write_intent(FileSystem& fs, const std::string& directory, const DatasetDescriptor& dataset,
-                    const std::string& layout) {
+Status write_intent(FileSystem& fs, const std::string& directory, const Intent& intent,
+                    Durability durability) {
   Hash hash;
-  hash.set("DSET", dataset.to_hash());
-  hash.set_value("LAYOUT", layout);
-  return write_hash_file(fs, intent_path(directory), hash, Durability::kDurable);
+  hash.set("DSET", intent.dataset.to_hash());
+  hash.set_value("LAYOUT", intent.layout);
+  hash.set_value("ATTEMPT", intent.attempt);
+  for (const Superseded& old : intent.superseded)
+    hash.at("SUPERSEDES").at(old.directory).set_value("CREATED", old.created);
+  return write_hash_file(fs, intent_path(directory), hash, durability);
+}
+
+Result<Intent> read_intent(FileSystem& fs, const std::string& directory) {
+  SCR_ASSIGN_OR_RETURN(Hash hash, read_hash_file(fs, intent_path(directory)));
+  Intent intent;
+  const Hash* dataset = hash.get("DSET");
+  if (dataset == nullptr) return corrupt("'" + intent_path(directory) + "' names no dataset");
+  SCR_ASSIGN_OR_RETURN(intent.dataset, DatasetDescriptor::from_hash(*dataset));
+  intent.layout = std::string(hash.value("LAYOUT").value_or(""));
+  if (hash.contains("ATTEMPT")) {
+    SCR_ASSIGN_OR_RETURN(intent.attempt, hash.require_int("ATTEMPT"));
+  }
+  const Hash* superseded = hash.get("SUPERSEDES");
+  if (superseded == nullptr) return intent;
+  for (const auto& element : superseded->elements()) {
+    Superseded old;
+    SCR_ASSIGN_OR_RETURN(old.directory, safe_relative_path(element.key));
+    SCR_ASSIGN_OR_RETURN(old.created, element.hash.require_int("CREATED"));
+    if (!old.directory.starts_with("scr.dataset.") ||
+        old.directory.find('/') != std::string::npos) {
+      return corrupt("'" + intent_path(directory) + "' names what is no dataset directory");
+    }
+    intent.superseded.push_back(std::move(old));
+  }
+  return intent;
+}
+
+Status sync_intent(FileSystem& fs, const std::string& directory) {
+  return fs.sync_file(intent_path(directory));
 }
 
 Result<std::string> find_intent(FileSystem& fs, const std::string& prefix,
@@ -223,17 +252,20 @@ Result<std::string> find_intent(FileSystem& fs, const std::string& prefix,
   return std::string();
 }
 
-Result<bool> take_up(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
-                     const std::string& layout) {
+Result<std::optional<Intent>> take_up(FileSystem& fs, const std::string& prefix,
+                                      const std::string& directory_name,
+                                      const std::string& layout) {
   const std::string directory = prefix + "/.scr/" + directory_name;
-  SCR_ASSIGN_OR_RETURN(Hash hash, read_hash_file(fs, intent_path(directory)));
-  if (hash.value("LAYOUT") != layout) {
-    SCR_ASSIGN_OR_RETURN(DatasetDescriptor owner, read_intent(fs, directory));
-    SCR_RETURN_IF_ERROR(remove_begun(fs, prefix, directory_name, owner));
-    return false;
+  SCR_ASSIGN_OR_RETURN(Intent intent, read_intent(fs, directory));
+  if (intent.layout != layout) {
+    SCR_RETURN_IF_ERROR(remove_begun(fs, prefix, directory_name, intent.dataset));
+    return std::optional<Intent>();
   }
   SCR_RETURN_IF_ERROR(remove_hash_file_temporaries(fs, directory));
-  return true;
+  ++intent.attempt;
+  intent.superseded.clear();
+  SCR_RETURN_IF_ERROR(write_intent(fs, directory, intent, Durability::kVolatile));
+  return std::optional<Intent>(std::move(intent));
 }
 
 Result<bool> roll_forward_dataset(FileSystem& fs, const std::string& prefix,
@@ -251,7 +283,7 @@ Result<bool> roll_forward_dataset(FileSystem& fs, const std::string& prefix,
 }
 
 Status add_to_index(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
-                    const Summary& summary) {
+                    const Summary& summary, const std::vector<Superseded>& superseded) {
   SCR_RETURN_IF_ERROR(update_index(fs, prefix, [&](Index& index) -> Status {
     IndexEntry entry;
     entry.directory = directory_name;
@@ -265,6 +297,7 @@ Status add_to_index(FileSystem& fs, const std::string& prefix, const std::string
       index.set_current(directory_name);
     return {};
   }));
+  SCR_RETURN_IF_ERROR(remove_directories_of(fs, prefix, superseded));
   return fs.remove_if_exists(intent_path(prefix + "/.scr/" + directory_name));
 }
 
@@ -301,7 +334,11 @@ Status roll_forward(FileSystem& fs, const std::string& prefix, std::vector<std::
   }
   // Cut between the index and the very last step: only the newest flush can be.
   if (index.entries().empty()) return {};
-  return fs.remove_if_exists(intent_path(prefix + "/.scr/" + index.entries().front().directory));
+  const std::string newest = prefix + "/.scr/" + index.entries().front().directory;
+  const auto intent = read_intent(fs, newest);
+  if (intent.status().code() == StatusCode::kNotFound) return {};
+  if (intent.ok()) SCR_RETURN_IF_ERROR(remove_directories_of(fs, prefix, intent->superseded));
+  return fs.remove_if_exists(intent_path(newest));
 }
 
 Status clean_up(FileSystem& fs, const std::string& prefix, std::span<const std::int64_t> keep) {
@@ -314,11 +351,14 @@ Status clean_up(FileSystem& fs, const std::string& prefix, std::span<const std::
     auto owner = read_intent(fs, directory);
     if (owner.status().code() == StatusCode::kNotFound)
       SCR_RETURN_IF_ERROR(remove_nobodys(fs, directory));
-    if (!owner.ok() || std::find(keep.begin(), keep.end(), owner->created) != keep.end()) continue;
+    if (!owner.ok() || std::find(keep.begin(), keep.end(), owner->dataset.created) != keep.end()) {
+      continue;
+    }
     SCR_ASSIGN_OR_RETURN(bool committed, is_committed(fs, directory));
     if (committed) continue;
-    log::info("removing what is left of the flush of dataset {} ('{}')", owner->id, owner->name);
-    Status status = remove_begun(fs, prefix, name, *owner);
+    log::info("removing what is left of the flush of dataset {} ('{}')", owner->dataset.id,
+              owner->dataset.name);
+    Status status = remove_begun(fs, prefix, name, owner->dataset);
     if (status.is_transient()) return status;
     if (!status.ok())
       log::warning("{}", status.message());  // somebody keeps files there: no reason to stop

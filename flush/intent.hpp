@@ -6,35 +6,48 @@
 //   indexed    in the index, flush.scr gone
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/base/dataset.hpp"
 #include "core/base/filesystem.hpp"
+#include "core/base/hash_file.hpp"
 #include "flush/summary.hpp"
+#include "flush/supersede.hpp"
 
 namespace scr::flush {
 
-// Records whose flush a new dataset directory is for, and how the data will be laid out there.
-Status write_intent(FileSystem& fs, const std::string& directory, const DatasetDescriptor& dataset,
-                    const std::string& layout);
+// Whose flush a dataset directory is for, and how the data will be laid out there.
+struct Intent {
+  DatasetDescriptor dataset;
+  std::string layout;
+  std::int64_t attempt = 1;  // goes up when another run takes the flush up: copies for an earlier
+                             // one are not wanted any more
+  std::vector<Superseded> superseded;  // known when the flush is committed
+};
+Result<Intent> read_intent(FileSystem& fs, const std::string& directory);
+Status write_intent(FileSystem& fs, const std::string& directory, const Intent& intent,
+                    Durability durability);
+// Makes durable what was written without being.
+Status sync_intent(FileSystem& fs, const std::string& directory);
 // The directory of a flush of this very dataset that was begun and not committed; empty if there is
 // none.
 Result<std::string> find_intent(FileSystem& fs, const std::string& prefix,
                                 const DatasetDescriptor& dataset);
 
-// Makes such a directory ready to go on with: true. If its data is laid out in another way it
-// cannot be used; then it is removed with all it has written: false.
-Result<bool> take_up(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
-                     const std::string& layout);
+// Makes such a directory ready to go on with, as the next attempt. If its data is laid out in
+// another way it cannot be used; then it is removed with all it has written: no intent.
+Result<std::optional<Intent>> take_up(FileSystem& fs, const std::string& prefix,
+                                      const std::string& directory_name, const std::string& layout);
 // Ends a flush of this very dataset that was committed and not indexed. False if there is none.
 Result<bool> roll_forward_dataset(FileSystem& fs, const std::string& prefix,
                                   const DatasetDescriptor& dataset);
 
 // Adds a committed dataset to the index, makes it current if it is complete and not older than the
-// current one, and ends its flush.
+// current one, removes what is left of those it supersedes, and ends its flush.
 Status add_to_index(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
-                    const Summary& summary);
+                    const Summary& summary, const std::vector<Superseded>& superseded = {});
 
 // Removes our own files of a dataset directory (summary, rank2file, containers, temporary ones),
 // then the directory; what else is in it stays, and is named in the error.

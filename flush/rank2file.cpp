@@ -9,7 +9,6 @@
 #include "core/base/hash_file.hpp"
 #include "core/base/path.hpp"
 #include "core/base/text.hpp"
-#include "flush/agreement.hpp"
 
 namespace scr::flush {
 
@@ -86,12 +85,13 @@ Status write_rank2file_block(FileSystem& fs, const std::string& directory, int b
   return write_hash_file(fs, block_name(directory, block), hash, Durability::kDurable);
 }
 
-Status write_rank2file_top(FileSystem& fs, const std::string& directory, int ranks) {
+Status write_rank2file_top(FileSystem& fs, const std::string& directory, int ranks,
+                           Durability durability) {
   Hash hash;
   hash.set_value("VERSION", kVersion);
   hash.set_value("RANKS", ranks);
   hash.set_value("BLOCK", kRanksPerBlock);
-  return write_hash_file(fs, top_name(directory), hash, Durability::kDurable);
+  return write_hash_file(fs, top_name(directory), hash, durability);
 }
 
 Result<int> read_rank_count(FileSystem& fs, const std::string& directory) {
@@ -142,7 +142,7 @@ static std::unique_ptr<Communicator> block_communicator(Communicator& comm) {
 }
 
 Status write_rank2file(Communicator& comm, FileSystem& fs, const std::string& directory,
-                       const RankFiles& mine) {
+                       const RankFiles& mine, Durability durability) {
   auto block = block_communicator(comm);
   Hash send;
   send.at("0").set(std::to_string(comm.rank()), rank_files_to_hash(mine));
@@ -153,11 +153,24 @@ Status write_rank2file(Communicator& comm, FileSystem& fs, const std::string& di
     hash.set_value("VERSION", kVersion);
     Hash& ranks = hash.at("RANK");
     for (auto& element : receive.elements()) ranks.merge(element.hash);
-    status = write_hash_file(fs, block_name(directory, comm.rank() / kRanksPerBlock), hash,
-                             Durability::kDurable);
+    status =
+        write_hash_file(fs, block_name(directory, comm.rank() / kRanksPerBlock), hash, durability);
   }
-  if (status.ok() && comm.rank() == 0) status = write_rank2file_top(fs, directory, comm.size());
+  if (status.ok() && comm.rank() == 0)
+    status = write_rank2file_top(fs, directory, comm.size(), durability);
   return agree_all(comm, status, "writing rank2file");
+}
+
+Status sync_rank2file(FileSystem& fs, const std::string& directory, int rank) {
+  if (rank % kRanksPerBlock != 0) return {};
+  const std::string block = block_name(directory, rank / kRanksPerBlock);
+  // The other one begun as well, so that a journal needs to be written only once for both.
+  SCR_ASSIGN_OR_RETURN(auto other,
+                       fs.open(rank == 0 ? top_name(directory) : block, OpenOptions::read_write()));
+  other->start_writing(0, 0);
+  SCR_RETURN_IF_ERROR(fs.sync_file(block));
+  if (rank == 0) SCR_RETURN_IF_ERROR(other->sync());
+  return fs.sync_directory(directory);
 }
 
 Result<RankFiles> read_rank2file(Communicator& comm, FileSystem& fs, const std::string& directory) {

@@ -12,6 +12,7 @@
 #include "core/base/dataset.hpp"
 #include "core/base/file_meta.hpp"
 #include "core/base/filesystem.hpp"
+#include "core/base/hash_file.hpp"
 #include "core/mpi/communicator.hpp"
 #include "flush/containers.hpp"
 
@@ -35,10 +36,11 @@ Result<RankFiles> rank_files_from_hash(const Hash& hash);
 
 inline constexpr int kRanksPerBlock = 1024;
 
-// Collective: the first rank of each block gathers its block and writes it durably; rank 0 writes
-// the top.
+// Collective: the first rank of each block gathers its block and writes it; rank 0 writes the top.
 Status write_rank2file(Communicator& comm, FileSystem& fs, const std::string& directory,
-                       const RankFiles& mine);
+                       const RankFiles& mine, Durability durability = Durability::kDurable);
+// Makes durable what `rank` has written of it without being.
+Status sync_rank2file(FileSystem& fs, const std::string& directory, int rank);
 // Collective: the files of this rank. Fails on all ranks if any block is damaged, or if the number
 // of ranks differs (kFailedPrecondition).
 Result<RankFiles> read_rank2file(Communicator& comm, FileSystem& fs, const std::string& directory);
@@ -54,6 +56,7 @@ inline int rank2file_block_count(int ranks) {
 }
 Status write_rank2file_block(FileSystem& fs, const std::string& directory, int block,
                              const std::map<int, RankFiles>& ranks);
-Status write_rank2file_top(FileSystem& fs, const std::string& directory, int ranks);
+Status write_rank2file_top(FileSystem& fs, const std::string& directory, int ranks,
+                           Durability durability = Durability::kDurable);
 
 }  // namespace scr::flush

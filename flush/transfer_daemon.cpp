@@ -21,9 +21,17 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr Seconds kTellEvery{1.0};
 constexpr int kPollShare = 20;  // looking at a long transfer file takes at most 1/20 of the time
-constexpr Seconds kLockPatience{
-    2.0};  // a process that asks whether there is a daemon holds the lock for a moment
+constexpr Seconds kLockPatience{2.0};
+constexpr Seconds kOwnerPatience{30.0};  // giving up costs the whole transfer
 constexpr Seconds kNap{0.05};
+
+// Those who only want to know whether somebody has a lock take it for a moment themselves.
+Status lock_with_patience(File& file, LockMode mode, Seconds patience) {
+  for (const auto end = Clock::now() + patience;; std::this_thread::sleep_for(kNap)) {
+    Status locked = file.lock(mode, /*wait=*/false);
+    if (locked.code() != StatusCode::kUnavailable || Clock::now() >= end) return locked;
+  }
+}
 
 // In naps, since a signal does not end a sleep of this kind.
 void sleep_unless(const std::atomic<bool>& stop, Seconds time) {
@@ -89,11 +97,7 @@ Result<std::unique_ptr<TransferDaemon>> TransferDaemon::open(FileSystem& fs,
   options.mode = 0600;
   SCR_ASSIGN_OR_RETURN(auto lock,
                        fs.open(At(*directory, std::string(kTransferDaemonLockName)), options));
-  Status locked;
-  for (const auto end = Clock::now() + kLockPatience;; std::this_thread::sleep_for(kNap)) {
-    locked = lock->lock(LockMode::kExclusive, /*wait=*/false);
-    if (locked.code() != StatusCode::kUnavailable || Clock::now() >= end) break;
-  }
+  const Status locked = lock_with_patience(*lock, LockMode::kExclusive, kLockPatience);
   if (locked.code() == StatusCode::kUnavailable) {
     return Status(StatusCode::kUnavailable,
                   fmt::format("another scr_transfer works for '{}'", control));
@@ -188,9 +192,14 @@ Status TransferDaemon::check_wanted(const JobOwnerInfo& owner, const Transfer& t
   dataset.id = transfer.dataset;
   dataset.created = transfer.created;
   SCR_ASSIGN_OR_RETURN(const std::string begun, find_intent(fs_, owner.prefix, dataset));
-  if (!begun.empty()) return {};
-  return failed_precondition(
-      fmt::format("no flush of dataset {} is under way in '{}'", transfer.dataset, owner.prefix));
+  if (begun.empty()) {
+    return failed_precondition(
+        fmt::format("no flush of dataset {} is under way in '{}'", transfer.dataset, owner.prefix));
+  }
+  SCR_ASSIGN_OR_RETURN(const Intent intent, read_intent(fs_, owner.prefix + "/.scr/" + begun));
+  if (intent.attempt == transfer.attempt) return {};
+  return failed_precondition(fmt::format("another run has taken up the flush of dataset {} in '{}'",
+                                         transfer.dataset, owner.prefix));
 }
 
 Status TransferDaemon::copy(Transfer& transfer, const TransferDaemonOptions& options,
@@ -198,10 +207,12 @@ Status TransferDaemon::copy(Transfer& transfer, const TransferDaemonOptions& opt
   // scr_clean leaves a job alone whose directory is locked.
   SCR_ASSIGN_OR_RETURN(
       auto in_use, fs_.open(At(*control_, std::string(kOwnerLockName)), OpenOptions::read_write()));
-  SCR_RETURN_IF_ERROR(in_use->lock(LockMode::kShared, /*wait=*/false));
+  SCR_RETURN_IF_ERROR(lock_with_patience(*in_use, LockMode::kShared, kOwnerPatience));
   SCR_ASSIGN_OR_RETURN(const JobOwnerInfo owner, read_owner_file(fs_, *control_));
   SCR_RETURN_IF_ERROR(check_wanted(owner, transfer));
   SCR_ASSIGN_OR_RETURN(auto files, ConfinedFiles::open_job(fs_, owner));
+  // A run on other nodes cannot tell this daemon to stop, but it takes up the flush or ends it.
+  files->before_each_destination([&] { return check_wanted(owner, transfer); });
   std::vector<CopyTask> tasks;
   for (const TransferTask& task : transfer.tasks) tasks.push_back(task.copy);
   CopyOptions copy_options;
@@ -216,7 +227,8 @@ Status TransferDaemon::copy(Transfer& transfer, const TransferDaemonOptions& opt
   for (auto told = Clock::now(); !thread.wait_for(pause);) {
     const auto start = Clock::now();
     const bool tell = start - told >= kTellEvery;
-    const bool wanted = look_after(transfer.key(), thread.bytes_done(), tell);
+    const bool wanted = look_after(transfer.key(), thread.bytes_done(), tell) &&
+                        (!tell || check_wanted(owner, transfer).ok());
     if (tell) told = Clock::now();
     pause = std::max<Seconds>(shortest, kPollShare * (Clock::now() - start));
     if (wanted && !stop) continue;

@@ -138,6 +138,7 @@ Hash transfer_to_hash(const Transfer& transfer) {
   Hash hash;
   hash.set_value("ID", transfer.dataset);
   hash.set_value("CREATED", transfer.created);
+  hash.set_value("ATTEMPT", transfer.attempt);
   hash.set_value("RANK", transfer.rank);
   hash.set_value("PERCENT", fmt::format("{:.6f}", transfer.percent));
   hash.set_value("BW", fmt::format("{:.6f}", transfer.bytes_per_second));
@@ -155,6 +156,9 @@ Result<Transfer> transfer_from_hash(const Hash& hash) {
   SCR_ASSIGN_OR_RETURN(transfer.dataset,
                        small_number(hash, "ID", 1, std::numeric_limits<int>::max()));
   SCR_ASSIGN_OR_RETURN(transfer.created, hash.require_int("CREATED"));
+  if (hash.contains("ATTEMPT")) {
+    SCR_ASSIGN_OR_RETURN(transfer.attempt, hash.require_int("ATTEMPT"));
+  }
   SCR_ASSIGN_OR_RETURN(transfer.rank,
                        small_number(hash, "RANK", 0, std::numeric_limits<int>::max()));
   SCR_ASSIGN_OR_RETURN(transfer.percent, limit(hash, "PERCENT", 100));

@@ -33,8 +33,9 @@ struct TransferTask {
 
 struct Transfer {
   int dataset = 0;
-  std::int64_t created = 0;     // of the dataset, which tells it from others with its id
-  int rank = 0;                 // of the process that asked
+  std::int64_t created = 0;  // of the dataset, which tells it from others with its id
+  std::int64_t attempt = 1;  // of the flush: once another run takes it up, this one is not wanted
+  int rank = 0;              // of the process that asked
   double bytes_per_second = 0;  // for the daemon of this node, 0: no limit
   double percent = 0;
   mode_t mode = 0666;  // of new files

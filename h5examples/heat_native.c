@@ -15,51 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WIDTH = 256, HEIGHT = 256 };
-
-static int rank, ranks, rows;
-static double *field,
-    *next; /* rows + 2 lines of WIDTH: the first and the last belong to the neighbours */
-
-static double* line(double* f, int row) { return f + (size_t)(row + 1) * WIDTH; }
-
-static void start_field(void) {
-  for (int row = 0; row < rows; ++row) {
-    for (int x = 0; x < WIDTH; ++x) {
-      int y = rank * rows + row;
-      int hot = (x - 80) * (x - 80) + (y - 90) * (y - 90) < 900 ||
-                (x > 150 && x < 220 && y > 140 && y < 160);
-      line(field, row)[x] = hot ? 255.0 : 0.0;
-    }
-  }
-}
-
-static void exchange_rows(void) {
-  int above = rank > 0 ? rank - 1 : MPI_PROC_NULL,
-      below = rank < ranks - 1 ? rank + 1 : MPI_PROC_NULL;
-  MPI_Sendrecv(line(field, 0), WIDTH, MPI_DOUBLE, above, 0, line(field, rows), WIDTH, MPI_DOUBLE,
-               below, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  MPI_Sendrecv(line(field, rows - 1), WIDTH, MPI_DOUBLE, below, 1, line(field, -1), WIDTH,
-               MPI_DOUBLE, above, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-}
-
-static void compute_step(void) {
-  exchange_rows();
-  for (int row = 0; row < rows; ++row) {
-    for (int x = 0; x < WIDTH; ++x) {
-      double left = line(field, row)[x > 0 ? x - 1 : x],
-             right = line(field, row)[x < WIDTH - 1 ? x + 1 : x];
-      double up = rank == 0 && row == 0 ? line(field, row)[x] : line(field, row - 1)[x];
-      double down =
-          rank == ranks - 1 && row == rows - 1 ? line(field, row)[x] : line(field, row + 1)[x];
-      line(next, row)[x] =
-          line(field, row)[x] + 0.2 * (left + right + up + down - 4 * line(field, row)[x]);
-    }
-  }
-  double* old = field;
-  field = next;
-  next = old;
-}
+#include "heat.h"
 
 static void checkpoint(int step) {
   char name[64], file[128], path[SCR_MAX_FILENAME];
@@ -95,31 +51,9 @@ static int restart(void) {
   return step;
 }
 
-static void write_picture(const char* name) {
-  unsigned char* mine = malloc((size_t)rows * WIDTH);
-  unsigned char* all = rank == 0 ? malloc((size_t)HEIGHT * WIDTH) : NULL;
-  for (int i = 0; i < rows * WIDTH; ++i) mine[i] = (unsigned char)line(field, 0)[i];
-  MPI_Gather(mine, rows * WIDTH, MPI_UNSIGNED_CHAR, all, rows * WIDTH, MPI_UNSIGNED_CHAR, 0,
-             MPI_COMM_WORLD);
-  if (rank == 0) {
-    FILE* out = fopen(name, "wb");
-    if (out == NULL) {
-      perror(name);
-      MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    fprintf(out, "P5\n%d %d\n255\n", WIDTH, HEIGHT);
-    fwrite(all, WIDTH, HEIGHT, out);
-    fclose(out);
-  }
-  free(mine);
-  free(all);
-}
-
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (argc < 4 || HEIGHT % ranks != 0) {
+  if (!make_field() || argc < 4) {
     if (rank == 0)
       fprintf(stderr, "usage: heat_native STEPS EVERY OUTPUT.pgm [MS]; ranks must divide %d\n",
               HEIGHT);
@@ -127,12 +61,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   int steps = atoi(argv[1]), every = atoi(argv[2]), pause = argc > 4 ? atoi(argv[4]) : 0;
-  rows = HEIGHT / ranks;
-  field = calloc((size_t)(rows + 2) * WIDTH, sizeof(double));
-  next = calloc((size_t)(rows + 2) * WIDTH, sizeof(double));
 
   int protected_run = SCR_Init() == SCR_SUCCESS;
-  start_field();
   int step = protected_run ? restart() : 0;
   while (step < steps) {
     compute_step();
@@ -144,7 +74,6 @@ int main(int argc, char** argv) {
   if (rank == 0) printf("done: %d steps\n", steps);
   if (protected_run) SCR_Finalize();
   MPI_Finalize();
-  free(field);
-  free(next);
+  free_field();
   return 0;
 }

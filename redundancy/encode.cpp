@@ -67,6 +67,9 @@ class Encoder {
   Status learn(const Hash& message, int member);
   Status create_redundancy_file();
   Status take_checksums();
+  // The payload is another member's data, summed where it was read.
+  bool holds_copy() const { return set_.scheme == Scheme::kPartner; }
+  std::uint32_t copy_checksum() const;
   Status finish_redundancy_file();
 
   Communicator& comm_;
@@ -119,8 +122,9 @@ Status Encoder::learn(const Hash& message, int member) {
 Status Encoder::create_redundancy_file() {
   SCR_ASSIGN_OR_RETURN(const auto bytes, encode_hash_file(header_.to_hash()));
   header_length_ = bytes.size();
+  const auto summing = holds_copy() ? LogicalFile::Summing::kOff : LogicalFile::Summing::kOn;
   return local_.payload.create(set_.file_name(member_.index), header_length_,
-                               header_.payload_size());
+                               header_.payload_size(), summing);
 }
 
 Status Encoder::take_checksums() {
@@ -128,14 +132,27 @@ Status Encoder::take_checksums() {
     member_.files[i].crc = local_.files.checksum(i);
     if (!member_.files[i].crc) return internal_error("a file was not read to its end");
   }
-  const auto payload_crc = local_.payload.checksum(0);
-  if (!payload_crc) return internal_error("a redundancy file was not written to its end");
-  header_.payload_crc = *payload_crc;
+  if (!holds_copy()) {
+    const auto payload_crc = local_.payload.checksum(0);
+    if (!payload_crc) return internal_error("a redundancy file was not written to its end");
+    header_.payload_crc = *payload_crc;
+  }
   SCR_RETURN_IF_ERROR(local_.payload.set_sizes());
   return local_.files.close();
 }
 
+// That of the left neighbour's files, laid end to end. Being made from what was read there, it also
+// covers the way here.
+std::uint32_t Encoder::copy_checksum() const {
+  std::uint32_t crc = 0;
+  for (const FileMeta& file : header_.members.back().files) {
+    crc = crc32_combine(crc, file.crc.value_or(0), file.size);
+  }
+  return crc;
+}
+
 Status Encoder::finish_redundancy_file() {
+  if (holds_copy()) header_.payload_crc = copy_checksum();
   return write_redundancy_header(header_, header_length_, local_.payload, member_.redundancy);
 }
 

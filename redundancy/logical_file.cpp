@@ -8,7 +8,7 @@
 namespace scr::redundancy {
 
 Status LogicalFile::append(const std::string& name, std::uint64_t base, std::uint64_t size) {
-  SCR_RETURN_IF_ERROR(add(name, base, size, /*writable=*/false));
+  SCR_RETURN_IF_ERROR(add({name, /*writable=*/false, size_, base, size}));
   Part& part = *parts_.back();
   SCR_ASSIGN_OR_RETURN(const FileInfo info, part.file->info());
   if (info.type == FileInfo::Type::kRegular && info.size == base + size) return {};
@@ -16,16 +16,16 @@ Status LogicalFile::append(const std::string& name, std::uint64_t base, std::uin
                              info.size, base + size));
 }
 
-Status LogicalFile::create(const std::string& name, std::uint64_t base, std::uint64_t size) {
-  return add(name, base, size, /*writable=*/true);
+Status LogicalFile::create(const std::string& name, std::uint64_t base, std::uint64_t size,
+                           Summing summing) {
+  return add({name, /*writable=*/true, size_, base, size, summing});
 }
 
-Status LogicalFile::add(const std::string& name, std::uint64_t base, std::uint64_t size,
-                        bool writable) {
-  auto part = std::make_unique<Part>(Part{name, writable, size_, base, size});
+Status LogicalFile::add(Part added) {
+  auto part = std::make_unique<Part>(std::move(added));
   SCR_RETURN_IF_ERROR(open(*part, /*fresh=*/true));
+  size_ += part->size;
   parts_.push_back(std::move(part));
-  size_ += size;
   return {};
 }
 
@@ -72,7 +72,7 @@ Status LogicalFile::read(std::uint64_t offset, std::span<std::byte> buffer) {
         SCR_RETURN_IF_ERROR(open(part));
         const auto piece = buffer.subspan(from, count);
         SCR_RETURN_IF_ERROR(part.file->read_exactly(piece, part.base + at));
-        part.crc.update(at, piece);
+        part.sum(at, piece);
         return {};
       });
 }
@@ -83,7 +83,7 @@ Status LogicalFile::write(std::uint64_t offset, std::span<const std::byte> data)
       [&](Part& part, std::uint64_t at, std::size_t from, std::size_t count) -> Status {
         SCR_RETURN_IF_ERROR(open(part));
         const auto piece = data.subspan(from, count);
-        part.crc.update(at, piece);
+        part.sum(at, piece);
         return part.file->write_all(piece, part.base + at);
       });
 }
@@ -96,8 +96,7 @@ void LogicalFile::write_zeros(std::uint64_t offset, std::uint64_t length) {
       offset, length,
       [&](Part& part, std::uint64_t at, std::size_t /*from*/, std::size_t count) -> Status {
         for (std::size_t done = 0; done < count; done += kZeros.size()) {
-          part.crc.update(at + done,
-                          std::span(kZeros).first(std::min(kZeros.size(), count - done)));
+          part.sum(at + done, std::span(kZeros).first(std::min(kZeros.size(), count - done)));
         }
         return {};
       });

@@ -7,6 +7,10 @@
 
 namespace scr::redundancy {
 
+std::string temporary_name_start(const RedundancySet& set, int index) {
+  return fmt::format(".rebuild.{}.{}.", set.id, index);
+}
+
 NewMember::NewMember(FileSystem& fs, HostedMember& member, RedundancyHeader header)
     : fs_(fs), member_(member), header_(std::move(header)) {}
 
@@ -17,7 +21,7 @@ NewMember::~NewMember() {
 }
 
 std::string NewMember::temporary_name(std::size_t file) const {
-  return fmt::format(".rebuild.{}.{}.{}", header_.set.id, header_.index, file);
+  return temporary_name_start(header_.set, header_.index) + std::to_string(file);
 }
 
 Status NewMember::create(LocalMember& local, RegisterFiles register_files, void* context) {

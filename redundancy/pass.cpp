@@ -30,12 +30,14 @@ struct Step {
 class Pass {
  public:
   Pass(Communicator& comm, const std::vector<int>& hosts, const Plan& plan,
-       std::span<LocalMember> mine, std::size_t piece_size)
+       std::span<LocalMember> mine, std::size_t piece_size,
+       const std::function<void(std::uint64_t)>& progress)
       : comm_(comm),
         hosts_(hosts),
         plan_(plan),
         mine_(mine),
         piece_size_(piece_size),
+        progress_(progress),
         pool_(piece_size),
         round_(std::max<std::size_t>(1, plan.size())) {
     steps_.resize(2 * round_ + 1);
@@ -65,6 +67,10 @@ class Pass {
     }
   }
 
+  void count(std::size_t bytes) {
+    bytes_ += bytes;
+    if (progress_) progress_(bytes_);
+  }
   bool is_here(int member) const {
     return hosts_[static_cast<std::size_t>(member)] == comm_.rank();
   }
@@ -96,6 +102,8 @@ class Pass {
   const Plan& plan_;
   std::span<LocalMember> mine_;
   std::size_t piece_size_;
+  const std::function<void(std::uint64_t)>& progress_;
+  std::uint64_t bytes_ = 0;  // read and written here
   BufferPool pool_;
   std::size_t round_;
   std::vector<Step> steps_;  // a ring
@@ -195,6 +203,7 @@ const std::byte* Pass::load(Step& step, const Slot& slot) {
   Status& status = local(slot.member).status;
   if (status.ok()) status = file_of(slot).read(slot.offset + step.offset, {buffer, real});
   const std::size_t good = status.ok() ? real : 0;
+  count(good);
   std::memset(buffer + good, 0, step.length - good);
   return buffer;
 }
@@ -255,13 +264,15 @@ void Pass::store(const Step& step, const Slot& slot, const std::byte* data) {
   if (!status.ok()) return;
   const std::size_t real = slot.real(step.offset, step.length);
   status = file_of(slot).write(slot.offset + step.offset, {data, real});
+  count(real);
 }
 
 }  // namespace
 
 void run_pass(Communicator& comm, const std::vector<int>& hosts, const Plan& plan,
-              std::span<LocalMember> mine, std::size_t piece_size) {
-  Pass(comm, hosts, plan, mine, piece_size).run();
+              std::span<LocalMember> mine, std::size_t piece_size,
+              const std::function<void(std::uint64_t)>& progress) {
+  Pass(comm, hosts, plan, mine, piece_size, progress).run();
 }
 
 }  // namespace scr::redundancy

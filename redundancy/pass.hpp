@@ -13,6 +13,7 @@
 // exchanges that afterwards.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -45,6 +46,7 @@ inline constexpr std::size_t kDefaultPieceSize = 128 * 1024;
 // `hosts[i]` is the rank in `comm` of the process that holds member i; `mine` are the members held
 // here. Collective over these processes, with equal plans and piece sizes.
 void run_pass(Communicator& comm, const std::vector<int>& hosts, const Plan& plan,
-              std::span<LocalMember> mine, std::size_t piece_size);
+              std::span<LocalMember> mine, std::size_t piece_size,
+              const std::function<void(std::uint64_t)>& progress = nullptr);
 
 }  // namespace scr::redundancy

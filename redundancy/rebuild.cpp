@@ -20,7 +20,7 @@ struct Settings {
   bool verify_all = false;
   RegisterFiles register_files = nullptr;
   void* context = nullptr;
-  std::size_t piece_size = 0;
+  EncodeOptions options = {};
 };
 
 // One process's part. An attempt takes the survivors at their word, and verifies them as it reads
@@ -41,6 +41,13 @@ class Rebuilder {
 
   Result<RebuildResult> run() {
     for (const HostedMember& member : mine_) inspected_.push_back(inspect(fs_, set_, member));
+    auto result = rebuild_until_whole();
+    for (std::size_t i = 0; i < mine_.size(); ++i) mine_[i].lost_because = inspected_[i].damage;
+    return result;
+  }
+
+ private:
+  Result<RebuildResult> rebuild_until_whole() {
     while (true) {
       SCR_ASSIGN_OR_RETURN(const Survey found, survey(peers_, set_, inspected_));
       if (!found.any_lost() && !settings_.verify_all) return result_of(found);
@@ -48,8 +55,6 @@ class Rebuilder {
       if (whole) return result_of(found);
     }
   }
-
- private:
   // True: everything is whole. False: a survivor was found damaged.
   Result<bool> attempt(const Survey& found);
   std::vector<LocalMember> open_members(const Survey& found);
@@ -77,7 +82,12 @@ Result<bool> Rebuilder::attempt(const Survey& found) {
   new_members_.clear();
   std::vector<LocalMember> locals = open_members(found);
   const Plan plan = plan_rebuild(set_, found.totals, found.lost, settings_.verify_all);
-  run_pass(comm_, hosts_, plan, locals, settings_.piece_size);
+  std::uint64_t total = 0;
+  for (const LocalMember& local : locals) total += local.files.size() + local.payload.size();
+  const auto& progress = settings_.options.progress;
+  run_pass(comm_, hosts_, plan, locals, settings_.options.piece_size,
+           progress ? [&](std::uint64_t done) { progress(std::min(done, total), total); }
+                    : std::function<void(std::uint64_t)>());
 
   bool damaged = false;
   Status failure;
@@ -87,7 +97,7 @@ Result<bool> Rebuilder::attempt(const Survey& found) {
       Status finished = (new_member++)->finish(locals[i]);
       if (failure.ok()) failure = std::move(finished);
     } else if (Status status = verify_survivor(found, i, locals[i]); !status.ok()) {
-      inspected_[i] = {mine_[i].index, std::nullopt, std::string(status.message())};
+      inspected_[i] = lost_member(mine_[i].index, status);
       damaged = true;
     }
   }
@@ -174,8 +184,9 @@ Result<RebuildResult> rebuild(Communicator& comm, FileSystem& fs, const Redundan
                               const std::vector<int>& hosts, std::vector<HostedMember>& mine,
                               bool verify_all, RegisterFiles register_files, void* context,
                               const EncodeOptions& options) {
-  const std::size_t piece = options.piece_size == 0 ? kDefaultPieceSize : options.piece_size;
-  return Rebuilder(comm, fs, set, hosts, mine, {verify_all, register_files, context, piece}).run();
+  Settings settings{verify_all, register_files, context, options};
+  if (options.piece_size == 0) settings.options.piece_size = kDefaultPieceSize;
+  return Rebuilder(comm, fs, set, hosts, mine, settings).run();
 }
 
 }  // namespace scr::redundancy

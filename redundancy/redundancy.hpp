@@ -6,6 +6,7 @@
 // same success or failure on every process of the set, with a message for each.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ struct MemberFiles {
 
 struct EncodeOptions {
   std::size_t piece_size = 0;  // 0: the scheme's best
+  // For a rebuild: called with the bytes that this process has read and written, and those it will.
+  std::function<void(std::uint64_t done, std::uint64_t total)> progress = {};
 };
 
 // Computes the checksum of every file of this member and writes its redundancy file into
@@ -41,9 +44,11 @@ Status encode(Communicator& comm, FileSystem& fs, const Directory& directory,
 struct HostedMember {
   int index = 0;
   bool present = false;  // all files are there with the right sizes
+  Status problem = {};   // why not, if more is known than that files are missing
   const Directory* directory = nullptr;
-  MemberFiles content;   // in when present; out when rebuilt
-  bool rebuilt = false;  // out: the files are new
+  MemberFiles content;            // in when present; out when rebuilt
+  bool rebuilt = false;           // out: the files are new
+  std::string lost_because = {};  // out: why it counted as lost; empty if it did not
 };
 
 struct RebuildResult {
@@ -59,12 +64,17 @@ using RegisterFiles = Status (*)(void* context, const HostedMember& member);
 // now; `mine` are the members hosted here (one process may host several). Survivors are verified as
 // they are read: one whose checksum is wrong counts as lost as well, and its bytes are never used.
 // New files are written under temporary names, verified, and renamed. More losses than the set
-// bears: kUnrecoverable everywhere, nothing changed. If nothing is missing, only returns. With
-// `verify_all`, survivors are read and verified even if nothing is missing.
+// bears: kUnrecoverable everywhere, nothing changed; kIoError instead if some of it only could not
+// be read, and so may be whole. If nothing is missing, only returns. With `verify_all`, survivors
+// are read and verified even if nothing is missing.
 Result<RebuildResult> rebuild(Communicator& comm, FileSystem& fs, const RedundancySet& set,
                               const std::vector<int>& hosts, std::vector<HostedMember>& mine,
                               bool verify_all, RegisterFiles register_files, void* context,
                               const EncodeOptions& options = {});
+
+// A new file of a member has this name and a number until it is complete:
+// ".rebuild.<set>.<member>.<n>" in the member's directory.
+std::string temporary_name_start(const RedundancySet& set, int index);
 
 // What a redundancy file says before its payload (docs/formats/redundancy.md).
 struct RedundancyHeader {

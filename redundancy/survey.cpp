@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::string_view kMember = "MEMBER";
 constexpr std::string_view kDamage = "DAMAGE";
+constexpr std::string_view kUnreadable = "UNREADABLE";
 constexpr std::string_view kDataset = "DSET";
 constexpr std::string_view kChunk = "CHUNK";
 constexpr std::string_view kMetadata = "METADATA";
@@ -47,6 +48,7 @@ Hash report(const RedundancySet& set, const Inspected& member) {
   Hash hash;
   if (!member.header) {
     hash.set_value(kDamage, member.damage);
+    if (member.unreadable) hash.at(kUnreadable);
     return hash;
   }
   if (member.header->dataset.id != 0) hash.set(kDataset, member.header->dataset.to_hash());
@@ -100,6 +102,7 @@ Status learn_all(const RedundancySet& set, const std::vector<Hash>& messages, Su
     const auto damage = hash == nullptr ? "no process hosts it" : hash->value(kDamage);
     result.lost[at(i)] = damage.has_value();
     result.reasons[at(i)] = damage.value_or("");
+    if (hash != nullptr && hash->contains(kUnreadable)) result.any_unreadable = true;
     if (!damage && status.ok()) status = learn(set, *hash, result);
   }
   return status;
@@ -132,7 +135,7 @@ Status unbearable(const RedundancySet& set, const Survey& found) {
       : set.scheme == Scheme::kPartner
           ? "the loss of members that are not neighbours"
           : fmt::format("the loss of {} of its {} members", set.failures, set.size());
-  return {StatusCode::kUnrecoverable,
+  return {found.any_unreadable ? StatusCode::kIoError : StatusCode::kUnrecoverable,
           fmt::format("cannot rebuild {}: redundancy set {} ({}) bears {}, but lost are {}",
                       dataset, set.id, scheme_name(set.scheme), bears, found.describe_losses(set))};
 }
@@ -199,11 +202,11 @@ Result<Survey> survey(Peers& peers, const RedundancySet& set, const std::vector<
 }
 
 Inspected inspect(FileSystem& fs, const RedundancySet& set, const HostedMember& member) {
-  Inspected result{member.index, std::nullopt, ""};
   if (!member.present) {
-    result.damage = "its files are missing";
-    return result;
+    return lost_member(member.index,
+                       member.problem.ok() ? not_found("its files are missing") : member.problem);
   }
+  Inspected result{member.index, std::nullopt, ""};
   if (set.scheme == Scheme::kSingle) {
     result.header = RedundancyHeader{};
     result.header->members = {member.content};
@@ -211,12 +214,13 @@ Inspected inspect(FileSystem& fs, const RedundancySet& set, const HostedMember& 
   }
   auto header = read_redundancy_header(fs, At(*member.directory, set.file_name(member.index)));
   Status status = header.ok() ? compare_header(set, member, *header) : header.status();
-  if (status.ok()) {
-    result.header = *std::move(header);
-  } else {
-    result.damage = status.message();
-  }
+  if (!status.ok()) return lost_member(member.index, status);
+  result.header = *std::move(header);
   return result;
+}
+
+Inspected lost_member(int index, const Status& why) {
+  return {index, std::nullopt, std::string(why.message()), why.may_hide_sound_data()};
 }
 
 }  // namespace scr::redundancy

@@ -18,12 +18,14 @@ namespace scr::redundancy {
 struct Inspected {
   int index = 0;
   std::optional<RedundancyHeader> header;
-  std::string damage;  // why it counts as lost
+  std::string damage;       // why it counts as lost
+  bool unreadable = false;  // it may be whole, but could not be read
 };
 
 struct Survey {
   std::vector<bool> lost;
   std::vector<std::string> reasons;  // of the lost ones
+  bool any_unreadable = false;       // of the lost ones
   DatasetDescriptor dataset;         // id 0 if no header is left
   std::vector<std::optional<MemberFiles>> metadata;
   std::vector<std::uint64_t> totals;
@@ -35,10 +37,12 @@ struct Survey {
   std::string describe_losses(const RedundancySet& set) const;
 };
 
-// kUnrecoverable if more is lost than the set bears, kCorrupt if survivors contradict each other.
+// kUnrecoverable if more is lost than the set bears, kIoError if some of that only could not be
+// read, kCorrupt if survivors contradict each other.
 Result<Survey> survey(Peers& peers, const RedundancySet& set, const std::vector<Inspected>& mine);
 
 // Looks at a member hosted here: opens its header and compares it with what the caller knows.
 Inspected inspect(FileSystem& fs, const RedundancySet& set, const HostedMember& member);
+Inspected lost_member(int index, const Status& why);
 
 }  // namespace scr::redundancy

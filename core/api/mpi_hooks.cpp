@@ -4,8 +4,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <exception>
+#include <iterator>
+#include <numeric>
+#include <sstream>
+#include <vector>
 
 #include "core/base/log.hpp"
 #include "core/mpi/mpi_communicator.hpp"
@@ -30,23 +36,50 @@ State& state() {
   return instance;
 }
 
-// A launch of several programs has one world; each program is by itself.
+// Numbers that Open MPI gives every process of a launch, one for each of its programs.
+std::vector<int> launch_numbers(const char* name) {
+  const char* text = std::getenv(name);
+  std::istringstream stream(text != nullptr ? text : "");
+  return {std::istream_iterator<int>(stream), {}};
+}
+
+// A launch of several programs has one world. The first of them is served, always the same one, so
+// that a restart finds what it wrote; the others get MPI_COMM_NULL. They need not all have the
+// preload, so nothing here may wait for another program.
 MPI_Comm program_communicator() {
-  void* value = nullptr;
-  int found = 0;
-  PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, static_cast<void*>(&value), &found);
-  int mine = found != 0 ? *static_cast<int*>(value) : 0;
-  std::array<int, 2> range = {mine, -mine};
-  PMPI_Allreduce(MPI_IN_PLACE, range.data(), 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
-  if (range[0] == -range[1]) return MPI_COMM_WORLD;
+  const std::vector<int> sizes = launch_numbers("OMPI_APP_CTX_NUM_PROCS");
+  if (sizes.size() < 2) return MPI_COMM_WORLD;
+  int rank = 0;
+  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  int triplet[3] = {0, sizes[0] - 1, 1};  // NOLINT: MPI's type
+  if (rank > triplet[1]) {
+    std::vector<int> ends(sizes.size());  // Open MPI numbers the ranks program by program
+    std::partial_sum(sizes.begin(), sizes.end(), ends.begin());
+    if (std::find(ends.begin(), ends.end(), rank) != ends.end()) {
+      scr::log::warning(
+          "of several programs in one launch only the first is served; this one's files are opened "
+          "as without h5scr");
+    }
+    return MPI_COMM_NULL;
+  }
+  MPI_Group world = MPI_GROUP_NULL;
+  MPI_Group group = MPI_GROUP_NULL;
   MPI_Comm program = MPI_COMM_NULL;
-  PMPI_Comm_split(MPI_COMM_WORLD, mine, 0, &program);
+  PMPI_Comm_group(MPI_COMM_WORLD, &world);
+  PMPI_Group_range_incl(world, 1, &triplet, &group);
+  PMPI_Comm_create_group(MPI_COMM_WORLD, group, 0, &program);
+  PMPI_Group_free(&group);
+  PMPI_Group_free(&world);
   return program;
 }
 
 int start() {
   try {
     state().program = program_communicator();
+    if (state().program == MPI_COMM_NULL) {
+      Session::process().only_read();
+      return -1;
+    }
     auto world = scr::MpiCommunicator::duplicate_of(state().program);
     int level = MPI_THREAD_SINGLE;
     PMPI_Query_thread(&level);
@@ -57,7 +90,7 @@ int start() {
     if (!runtime.ok()) {
       if (rank == 0)
         scr::log::warning("{}; files are opened as without h5scr", runtime.status().message());
-      Session::process().disable();
+      Session::process().only_read();
       return -1;
     }
     Session::process().attach(std::move(*runtime));
@@ -82,6 +115,7 @@ void exit_if_halted() {
 int look(MPI_Comm comm) {
   Session& session = Session::process();
   Session::Vote votes = session.vote();
+  if (comm == MPI_COMM_WORLD) comm = state().program;
   const int result = PMPI_Allreduce(MPI_IN_PLACE, votes.data(), static_cast<int>(votes.size()),
                                     MPI_INT64_T, MPI_MAX, comm);
   if (result != MPI_SUCCESS) return result;
@@ -99,7 +133,7 @@ int look(MPI_Comm comm) {
 // Where several threads call MPI, only calls on MPI_COMM_WORLD have an order that all ranks share.
 int is_world(MPI_Comm comm) {
   if (!Session::process().attached() || Session::is_sealing()) return 0;
-  if (comm == state().program) return 1;
+  if (comm == state().program || comm == MPI_COMM_WORLD) return 1;
   if (!state().one_thread || comm == MPI_COMM_NULL) return 0;
   int inter = 0;
   PMPI_Comm_test_inter(comm, &inter);
@@ -115,8 +149,13 @@ int is_world(MPI_Comm comm) {
   return same != MPI_UNEQUAL ? 1 : 0;
 }
 
-// No rank leaves the reduction before all have come, so it is a barrier, too.
-int barrier(MPI_Comm comm) { return look(comm); }
+// No rank leaves the reduction before all have come, so it is a barrier, too, unless the world has
+// other programs.
+int barrier(MPI_Comm comm) {
+  const int result = look(comm);
+  const bool others = comm == MPI_COMM_WORLD && state().program != MPI_COMM_WORLD;
+  return result == MPI_SUCCESS && others ? PMPI_Barrier(comm) : result;
+}
 
 void collective(MPI_Comm comm) {
   if (++state().since >= state().pause) (void)look(comm);

@@ -111,6 +111,7 @@ int complete_output(const char* function, int valid) {
 // Collective even if the name of one rank is bad, so that nobody waits for it.
 int by_name(const char* function, const char* name, Status (Runtime::*action)(const std::string&)) {
   return with_runtime(function, [&](Runtime& r) {
+    r.context().meet(function);
     const Status arguments = scr::agree(r.context().world(), check_name(name), function);
     return arguments.ok() ? code((r.*action)(name)) : SCR_FAILURE;
   });
@@ -204,6 +205,7 @@ int SCR_Init(void) {
   PMPI_Initialized(&initialized);
   if (initialized == 0) return refuse("SCR_Init", "must be called after MPI_Init");
   scr::routing::Session::process().finish();  // a program that calls SCR_* does all by itself
+  scr::routing::Session::process().disable();
   const int result = guarded("SCR_Init", [] {
     auto runtime = Runtime::start(scr::file_system(), world_communicator(), scr::log::host_name(),
                                   {.calls = global().config_calls});

@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 #include <isa-l/crc.h>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include <charconv>
 
 #include "core/base/text.hpp"
@@ -38,12 +42,73 @@ constexpr std::uint32_t power(std::uint32_t base, std::uint64_t exponent) {
   return result;
 }
 
+#if defined(__x86_64__)
+// ISA-L multiplies 16 bytes at a time unless the processor has AVX-512. This does 32, twice as
+// fast, where the processor can (AMD since Zen 3, small Intel cores): it folds a long run of data
+// to kFolded bytes that have the same remainder.
+constexpr std::size_t kLane = 32;
+constexpr std::size_t kLanes = 4;
+constexpr std::size_t kFolded = kLanes * kLane;
+
+// What brings half a 128-bit block `bytes` further on; a product of reflected numbers is one bit
+// short.
+constexpr long long fold_constant(std::uint64_t bytes, int half) {
+  const std::uint64_t bits = 8 * bytes + static_cast<std::uint64_t>(32 * half);
+  return static_cast<long long>(std::uint64_t{power(kOne >> 1U, bits)} << 1U);
+}
+static_assert(fold_constant(64, 1) == 0x154442bd4 && fold_constant(64, -1) == 0x1c6e41596,
+              "the constants of Intel's white paper on CRC by carry-less multiplication");
+
+bool can_fold() {
+  static const bool can = __builtin_cpu_supports("avx2") != 0 &&
+                          __builtin_cpu_supports("vpclmulqdq") != 0 &&
+                          __builtin_cpu_supports("avx512f") == 0;
+  return can;
+}
+
+// `data` has at least kFolded bytes, a multiple of it. The remainder of the result, with no
+// checksum before it, is that of the data after `crc`.
+__attribute__((target("avx2,pclmul,vpclmulqdq"))) void fold(std::uint32_t crc,
+                                                            std::span<const std::byte> data,
+                                                            std::byte* folded) {
+  const auto* from = reinterpret_cast<const __m256i*>(data.data());
+  const auto* end = from + data.size() / kLane;
+  const __m256i constants =
+      _mm256_set_epi64x(fold_constant(kFolded, -1), fold_constant(kFolded, 1),
+                        fold_constant(kFolded, -1), fold_constant(kFolded, 1));
+  __m256i state[kLanes];
+  for (std::size_t lane = 0; lane < kLanes; ++lane) state[lane] = _mm256_loadu_si256(from + lane);
+  state[0] =
+      _mm256_xor_si256(state[0], _mm256_set_epi32(0, 0, 0, 0, 0, 0, 0, static_cast<int>(~crc)));
+  for (from += kLanes; from != end; from += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const __m256i low = _mm256_clmulepi64_epi128(state[lane], constants, 0x00);
+      const __m256i high = _mm256_clmulepi64_epi128(state[lane], constants, 0x11);
+      state[lane] = _mm256_xor_si256(_mm256_xor_si256(low, high), _mm256_loadu_si256(from + lane));
+    }
+  }
+  auto* to = reinterpret_cast<__m256i*>(folded);
+  for (std::size_t lane = 0; lane < kLanes; ++lane) _mm256_storeu_si256(to + lane, state[lane]);
+}
+#endif
+
+std::uint32_t isal_crc32(std::uint32_t crc, std::span<const std::byte> data) {
+  return ::crc32_gzip_refl(crc, reinterpret_cast<const unsigned char*>(data.data()), data.size());
+}
+
 }  // namespace
 
 void Crc32::update(std::span<const std::byte> data) {
-  if (data.empty()) return;
-  value_ =
-      ::crc32_gzip_refl(value_, reinterpret_cast<const unsigned char*>(data.data()), data.size());
+#if defined(__x86_64__)
+  if (data.size() >= 4 * kFolded && can_fold()) {
+    std::byte folded[kFolded];
+    const std::size_t whole = data.size() / kFolded * kFolded;
+    fold(value_, data.first(whole), folded);
+    value_ = isal_crc32(0xFFFFFFFFU, folded);  // inverted: nothing comes before
+    data = data.subspan(whole);
+  }
+#endif
+  if (!data.empty()) value_ = isal_crc32(value_, data);
 }
 
 std::uint32_t crc32(std::span<const std::byte> data) {

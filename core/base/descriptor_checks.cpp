@@ -110,8 +110,8 @@ void check_intervals(const Descriptors& descriptors, std::vector<std::string>& e
 
 void check_route(const RouteRule& rule, LineErrors& errors) {
   if (rule.type != RouteRule::Type::kBypass) return;
-  if (rule.dataset || rule.complete_files != 0 || rule.snapshot) {
-    errors.add("TYPE=BYPASS leaves the file alone; remove DATASET, COMPLETE, FILES and SNAPSHOT");
+  if (rule.dataset || rule.complete_files != 0) {
+    errors.add("TYPE=BYPASS leaves the file alone; remove DATASET, COMPLETE and FILES");
   }
 }
 

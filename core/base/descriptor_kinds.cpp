@@ -96,9 +96,7 @@ DescriptorKind route_kind() {
             "CLOSE completes a dataset at the FILES-th close instead of at the next collective "
             "point."},
            {"FILES", count(0), "0",
-            "Number of closes that complete a dataset, with COMPLETE=CLOSE."},
-           {"SNAPSHOT", boolean(), "0",
-            "With 1 a file that stays open is copied each time the program flushes it."}},
+            "Number of closes that complete a dataset, with COMPLETE=CLOSE."}},
       .any_field = false,
       .description =
           "Which files of programs that do not call SCR_* go to the cache; the first "

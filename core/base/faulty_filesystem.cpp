@@ -221,6 +221,9 @@ class FaultyFileSystem::FaultyFile final : public File {
 
   const std::string& path() const override { return inner_->path(); }
   int descriptor() const override { return inner_->descriptor(); }
+  void start_writing(std::uint64_t offset, std::uint64_t length) override {
+    inner_->start_writing(offset, length);
+  }
 
  private:
   Status failure(const Verdict& verdict, std::string_view tried) const {

@@ -7,6 +7,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "core/base/filemap_journal.hpp"
 #include "core/base/path.hpp"
 #include "core/base/text.hpp"
 
@@ -317,8 +318,16 @@ Result<Filemap> Filemap::from_hash(const Hash& hash) {
 Result<Filemap> read_filemap(FileSystem& fs, const At& at) {
   SCR_ASSIGN_OR_RETURN(const Hash hash, read_hash_file(fs, at));
   auto filemap = Filemap::from_hash(hash);
-  if (filemap.ok()) return filemap;
-  return filemap.status().with_context(fmt::format("'{}' is not a valid filemap", at.display()));
+  if (!filemap.ok()) {
+    return filemap.status().with_context(fmt::format("'{}' is not a valid filemap", at.display()));
+  }
+  const auto journal = fs.read_file(journal_of(at));
+  if (journal.ok()) {
+    apply_journal(*journal, *filemap);
+  } else if (journal.status().code() != StatusCode::kNotFound) {
+    return journal.status();
+  }
+  return filemap;
 }
 
 Status write_filemap(FileSystem& fs, const At& at, const Filemap& filemap, Durability durability) {

@@ -82,6 +82,7 @@ class Filemap {
   std::map<int, std::map<int, FilemapEntry>> entries_;  // rank, then dataset
 };
 
+// With what its journal adds (filemap_journal.hpp).
 Result<Filemap> read_filemap(FileSystem& fs, const At& at);
 // Refuses a filemap that does not pass check(), which read_filemap() could not read again.
 Status write_filemap(FileSystem& fs, const At& at, const Filemap& filemap,

@@ -213,6 +213,17 @@ Result<std::vector<std::byte>> FileSystem::read_file(const At& at) {
   }
 }
 
+bool locks_are_missing(const Status& lock_failure) {
+  const int value = lock_failure.errno_value();
+  return value == ENOSYS || value == EOPNOTSUPP || value == ENOLCK;
+}
+
+Status FileSystem::sync_file(const At& at) {
+  SCR_ASSIGN_OR_RETURN(auto file, open(at, OpenOptions::read_write()));
+  SCR_RETURN_IF_ERROR(file->sync());
+  return file->close();
+}
+
 Status FileSystem::write_file_atomically(const At& at, std::span<const std::byte> data,
                                          bool durable, mode_t mode) {
   const SplitPath target = split_last(at.path);

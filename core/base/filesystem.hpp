@@ -98,6 +98,9 @@ class File {
   // hold the range. Ok without effect on a file system that cannot reserve.
   virtual Status allocate(std::uint64_t offset, std::uint64_t length) = 0;
   virtual Status sync() = 0;  // fsync
+  // Asks the system to begin writing this range to the device, so that a later sync() waits less. A
+  // hint: nothing is promised and nothing fails.
+  virtual void start_writing(std::uint64_t /*offset*/, std::uint64_t /*length*/) {}
   virtual Status set_mode(mode_t mode) = 0;
   // Maps [offset, offset+length) for reading; length 0 gives an empty mapping. kCorrupt if the file
   // is shorter than that.
@@ -120,6 +123,9 @@ class File {
   Status read_exactly(std::span<std::byte> buffer, std::uint64_t offset);
   Status write_all(std::span<const std::byte> data, std::uint64_t offset);
 };
+
+// Whether a lock failed because the file system has none.
+bool locks_are_missing(const Status& lock_failure);
 
 // An open directory: paths given together with it are resolved below it, without symbolic links.
 class Directory {
@@ -187,6 +193,8 @@ class FileSystem {
   // Removes a file; a missing one is fine.
   Status remove_if_exists(const At& at);
   Result<std::vector<std::byte>> read_file(const At& at);
+  // Makes the bytes of a file durable that was written and closed before.
+  Status sync_file(const At& at);
   // Replaces a file atomically: writes a temporary name beside it, then renames. With `durable`,
   // the file is synced before and the directory after the rename. On failure the old file is as it
   // was and the temporary one is removed; only when the very last step, the sync of the directory,

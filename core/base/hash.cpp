@@ -4,6 +4,9 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <functional>
+#include <unordered_map>
+#include <utility>
 
 #include "core/base/text.hpp"
 
@@ -11,23 +14,89 @@ namespace scr {
 
 namespace {
 // Below this number of elements a linear search is faster than an index, and needs no memory.
-constexpr std::size_t kIndexFrom = 12;
+constexpr std::size_t kIndexFrom = 16;
 }  // namespace
 
-// Keys point into the elements; list nodes never move.
-struct Hash::Index {
-  std::unordered_map<std::string_view, Elements::iterator> by_key;
+// Elements by key: a table of pointers with open addressing. It holds the hash values too, so that
+// neither a miss nor growth has to fetch elements from memory, and a hit fetches one.
+class Hash::Index {
+ public:
+  static std::size_t hash_of(std::string_view key) { return std::hash<std::string_view>()(key); }
+
+  std::size_t size() const { return size_; }
+
+  Element* find(std::string_view key) const {
+    const std::size_t hash = hash_of(key);
+    for (std::size_t at = hash & mask(); slots_[at].element != nullptr; at = (at + 1) & mask()) {
+      if (slots_[at].hash == hash && slots_[at].element->key == key) return slots_[at].element;
+    }
+    return nullptr;
+  }
+
+  // Its key is not there yet.
+  void insert(Element* element) {
+    if (4 * (size_ + 1) > 3 * slots_.size()) grow();
+    place({hash_of(element->key), element});
+    ++size_;
+  }
+
+  void erase(const Element* element) {
+    std::size_t gap = hash_of(element->key) & mask();
+    while (slots_[gap].element != element) gap = (gap + 1) & mask();
+    // What was put further on because of the gap's old content moves back, so that no search ends
+    // too early.
+    for (std::size_t at = (gap + 1) & mask(); slots_[at].element != nullptr;
+         at = (at + 1) & mask()) {
+      const std::size_t home = slots_[at].hash & mask();
+      if (((at - home) & mask()) < ((at - gap) & mask())) continue;
+      slots_[gap] = slots_[at];
+      gap = at;
+    }
+    slots_[gap] = {};
+    --size_;
+  }
+
+ private:
+  struct Slot {
+    std::size_t hash = 0;
+    Element* element = nullptr;
+  };
+
+  std::size_t mask() const { return slots_.size() - 1; }
+
+  void place(const Slot& slot) {
+    std::size_t at = slot.hash & mask();
+    while (slots_[at].element != nullptr) at = (at + 1) & mask();
+    slots_[at] = slot;
+  }
+
+  void grow() {
+    const std::vector<Slot> old = std::exchange(slots_, std::vector<Slot>(2 * slots_.size()));
+    for (const Slot& slot : old) {
+      if (slot.element != nullptr) place(slot);
+    }
+  }
+
+  std::vector<Slot> slots_{2 * kIndexFrom};  // a power of two
+  std::size_t size_ = 0;
 };
 
 Hash::Hash() = default;
-Hash::~Hash() = default;
-Hash::Hash(Hash&& other) noexcept = default;
-Hash& Hash::operator=(Hash&& other) noexcept = default;
+Hash::~Hash() { clear(); }
+
+Hash::Hash(Hash&& other) noexcept
+    : first_(std::exchange(other.first_, nullptr)), index_(std::move(other.index_)) {}
+
+// Takes what `other` has before it lets go of its own: `other` may be a part of that.
+Hash& Hash::operator=(Hash&& other) noexcept {
+  Hash taken(std::move(other));
+  std::swap(first_, taken.first_);
+  std::swap(index_, taken.index_);
+  return *this;
+}
 
 Hash::Hash(const Hash& other) {
-  if (other.empty()) return;
-  elements_ = std::make_unique<Elements>(*other.elements_);
-  rebuild_index();
+  for (const Element& element : other.elements()) append(element.key).hash = element.hash;
 }
 
 Hash& Hash::operator=(const Hash& other) {
@@ -35,41 +104,64 @@ Hash& Hash::operator=(const Hash& other) {
   return *this;
 }
 
-void Hash::rebuild_index() {
-  index_.reset();
-  if (size() < kIndexFrom) return;
-  index_ = std::make_unique<Index>();
-  index_->by_key.reserve(size());
-  for (auto it = elements_->begin(); it != elements_->end(); ++it) {
-    index_->by_key.emplace(it->key, it);
+std::size_t Hash::size() const {
+  if (index_) return index_->size();
+  std::size_t count = 0;
+  for (const Element* element = first_; element != nullptr; element = element->next_) ++count;
+  return count;
+}
+
+void Hash::link(Element* element) {
+  element->next_ = nullptr;
+  if (first_ == nullptr) {
+    first_ = element;
+  } else {
+    element->previous_ = first_->previous_;
+    first_->previous_->next_ = element;
+  }
+  first_->previous_ = element;
+}
+
+void Hash::unlink(Element* element) {
+  Element* after = element->next_;
+  if (after != nullptr) {
+    after->previous_ = element->previous_;
+  } else {
+    first_->previous_ = element->previous_;
+  }
+  if (element == first_) {
+    first_ = after;
+  } else {
+    element->previous_->next_ = after;
   }
 }
 
-// Only called when there are elements; returns end() if the key is not there.
-Hash::Elements::iterator Hash::find(std::string_view key) const {
-  if (index_) {
-    auto found = index_->by_key.find(key);
-    return found == index_->by_key.end() ? elements_->end() : found->second;
-  }
-  return std::find_if(elements_->begin(), elements_->end(),
-                      [key](const Element& element) { return element.key == key; });
+void Hash::build_index() {
+  index_ = std::make_unique<Index>();
+  for (Element& element : elements()) index_->insert(&element);
+}
+
+Hash::Element* Hash::find(std::string_view key) const {
+  if (index_) return index_->find(key);
+  Element* element = first_;
+  while (element != nullptr && element->key != key) element = element->next_;
+  return element;
 }
 
 Hash::Element& Hash::append(std::string_view key) {
-  if (!elements_) elements_ = std::make_unique<Elements>();
-  elements_->push_back(Element{std::string(key), Hash()});
+  auto* element = new Element(key);  // the list owns it
+  link(element);
   if (index_) {
-    index_->by_key.emplace(elements_->back().key, std::prev(elements_->end()));
+    index_->insert(element);
   } else if (size() >= kIndexFrom) {
-    rebuild_index();
+    build_index();
   }
-  return elements_->back();
+  return *element;
 }
 
 const Hash* Hash::get(std::string_view key) const {
-  if (empty()) return nullptr;
-  auto it = find(key);
-  return it == elements_->end() ? nullptr : &it->hash;
+  const Element* element = find(key);
+  return element == nullptr ? nullptr : &element->hash;
 }
 
 Hash* Hash::get(std::string_view key) { return const_cast<Hash*>(std::as_const(*this).get(key)); }
@@ -89,28 +181,19 @@ void Hash::unset(std::string_view key) { extract(key); }
 
 void Hash::clear() {
   index_.reset();
-  elements_.reset();
+  while (first_ != nullptr) {
+    const std::unique_ptr<Element> element(first_);
+    first_ = element->next_;
+  }
 }
 
 Hash Hash::extract(std::string_view key) {
-  if (empty()) return {};
-  auto it = find(key);
-  if (it == elements_->end()) return {};
-  Hash taken = std::move(it->hash);
-  if (index_) index_->by_key.erase(std::string_view(it->key));
-  elements_->erase(it);
-  if (elements_->empty()) clear();
-  return taken;
-}
-
-const Hash::Elements& Hash::elements() const {
-  static const Elements kNone;
-  return elements_ ? *elements_ : kNone;
-}
-
-Hash::Elements& Hash::elements() {
-  if (!elements_) elements_ = std::make_unique<Elements>();
-  return *elements_;
+  const std::unique_ptr<Element> element(find(key));
+  if (element == nullptr) return {};
+  if (index_) index_->erase(element.get());
+  unlink(element.get());
+  if (empty()) index_.reset();
+  return std::move(element->hash);
 }
 
 void Hash::merge(const Hash& other) {
@@ -169,7 +252,7 @@ void Hash::set_value(std::string_view key, std::string_view value) {
 std::optional<std::string_view> Hash::value(std::string_view key) const {
   const Hash* below = get(key);
   if (!below || below->size() != 1) return std::nullopt;
-  return below->elements_->front().key;
+  return below->elements().front().key;
 }
 
 Result<std::string> Hash::require_value(std::string_view key) const {
@@ -332,24 +415,30 @@ const Hash* Hash::getf(const char* format, ...) const {
 // --- order
 // ------------------------------------------------------------------------------------------
 
+template <typename Before>
+void Hash::sort_by(Before before) {
+  std::vector<Element*> sorted;
+  for (Element& element : elements()) sorted.push_back(&element);
+  std::stable_sort(sorted.begin(), sorted.end(), before);
+  first_ = nullptr;
+  for (Element* element : sorted) link(element);
+}
+
 void Hash::sort(Order order) {
-  if (empty()) return;
-  elements_->sort([order](const Element& a, const Element& b) {
-    return order == Order::kAscending ? a.key < b.key : b.key < a.key;
+  sort_by([order](const Element* a, const Element* b) {
+    return order == Order::kAscending ? a->key < b->key : b->key < a->key;
   });
 }
 
 void Hash::sort_int(Order order) {
-  if (empty()) return;
   // Parse each key once, not once a comparison.
   std::unordered_map<const Element*, std::optional<std::int64_t>> numbers;
-  numbers.reserve(size());
-  for (const Element& element : *elements_) numbers[&element] = text::parse_int(element.key);
-  elements_->sort([&numbers, order](const Element& a, const Element& b) {
-    const auto& left = numbers.at(&a);
-    const auto& right = numbers.at(&b);
+  for (const Element& element : elements()) numbers[&element] = text::parse_int(element.key);
+  sort_by([&numbers, order](const Element* a, const Element* b) {
+    const auto& left = numbers.at(a);
+    const auto& right = numbers.at(b);
     if (left.has_value() != right.has_value()) return left.has_value();
-    if (!left) return a.key < b.key;
+    if (!left) return a->key < b->key;
     return order == Order::kAscending ? *left < *right : *right < *left;
   });
 }

@@ -14,14 +14,13 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <list>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <unordered_map>
 #include <vector>
 
 #include "core/base/status.hpp"
@@ -31,7 +30,9 @@ namespace scr {
 class Hash {
  public:
   struct Element;
-  using Elements = std::list<Element>;
+  // What iteration goes over: for (const auto& element : hash.elements()).
+  template <typename AnyElement>
+  class Range;
 
   // Packed hashes nested deeper than this are refused, so that no input can exhaust the stack.
   static constexpr int kMaxDepth = 128;
@@ -44,8 +45,8 @@ class Hash {
   Hash& operator=(Hash&& other) noexcept;
 
   // --- basics -------------------------------------------------------------------------------
-  std::size_t size() const { return elements_ ? elements_->size() : 0; }
-  bool empty() const { return size() == 0; }
+  std::size_t size() const;
+  bool empty() const { return first_ == nullptr; }
 
   // The hash of `key`, or nullptr.
   const Hash* get(std::string_view key) const;
@@ -61,8 +62,8 @@ class Hash {
   void clear();
 
   // Iteration in order. Do not change keys.
-  const Elements& elements() const;
-  Elements& elements();
+  Range<const Element> elements() const;
+  Range<Element> elements();
 
   // Takes the hash of `key` out of this one; an empty hash if there was none.
   Hash extract(std::string_view key);
@@ -134,19 +135,82 @@ class Hash {
   std::string print_tree() const;
 
  private:
-  struct Index;
-  Elements::iterator find(std::string_view key) const;
+  class Index;
+  static Element* after(const Element* element);
+  Element* find(std::string_view key) const;
   Element& append(std::string_view key);
-  void rebuild_index();
+  // Puts an element at the end of the list; the index does not know of it yet.
+  void link(Element* element);
+  void unlink(Element* element);
+  void build_index();
+  template <typename Before>
+  void sort_by(Before before);
 
-  // Both are null while not needed: most hashes are leaves without elements, or have few.
-  std::unique_ptr<Elements> elements_;
+  // The elements are a list of nodes that never move; the node before the first is the last one,
+  // and none comes after the last. Most hashes are leaves without elements, or have few: those have
+  // no index and count their elements when asked.
+  Element* first_ = nullptr;
   std::unique_ptr<Index> index_;
 };
 
 struct Hash::Element {
+  explicit Element(std::string_view key_in) : key(key_in) {}
+  Element(const Element&) = delete;
+  Element& operator=(const Element&) = delete;
+
   std::string key;
   Hash hash;
+
+ private:
+  friend class Hash;
+  Element* next_ = nullptr;
+  Element* previous_ = nullptr;
 };
+
+template <typename AnyElement>
+class Hash::Range {
+ public:
+  class Iterator {
+   public:
+    using iterator_category = std::forward_iterator_tag;
+    using value_type = Element;
+    using difference_type = std::ptrdiff_t;
+    using pointer = AnyElement*;
+    using reference = AnyElement&;
+
+    Iterator() = default;
+    explicit Iterator(AnyElement* at) : at_(at) {}
+    AnyElement& operator*() const { return *at_; }
+    AnyElement* operator->() const { return at_; }
+    Iterator& operator++() {
+      at_ = Hash::after(at_);
+      return *this;
+    }
+    Iterator operator++(int) {
+      Iterator before = *this;
+      ++*this;
+      return before;
+    }
+    bool operator==(const Iterator&) const = default;
+
+   private:
+    AnyElement* at_ = nullptr;
+  };
+
+  explicit Range(AnyElement* first) : first_(first) {}
+  Iterator begin() const { return Iterator(first_); }
+  Iterator end() const { return Iterator(); }
+  // There is at least one element.
+  AnyElement& front() const { return *first_; }
+
+ private:
+  AnyElement* first_;
+};
+
+inline Hash::Element* Hash::after(const Element* element) { return element->next_; }
+inline Hash::Range<const Hash::Element> Hash::elements() const {
+  return Range<const Element>(first_);
+}
+inline Hash::Range<Hash::Element> Hash::elements() { return Range<Element>(first_); }
 
 }  // namespace scr

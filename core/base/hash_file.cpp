@@ -124,7 +124,10 @@ Result<LockedHashFile> LockedHashFile::open(FileSystem& fs, const At& at, LockMo
   OpenOptions options = OpenOptions::read_write();
   options.create = true;
   SCR_ASSIGN_OR_RETURN(std::unique_ptr<File> lock, fs.open(lock_at, options));
-  SCR_RETURN_IF_ERROR(lock->lock(mode, /*wait=*/true));
+  // Without locks the file is still replaced as a whole; who must not lose a change of another
+  // process compares what is there (the index: its generation).
+  Status locked = lock->lock(mode, /*wait=*/true);
+  if (!locked.ok() && !locks_are_missing(locked)) return locked;
   auto hash = read_hash_file(fs, at);
   if (!hash.ok() && hash.status().code() != StatusCode::kNotFound) return hash.status();
   return LockedHashFile(fs, at, mode, std::move(lock), hash.ok() ? std::move(*hash) : Hash());

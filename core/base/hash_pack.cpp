@@ -1,5 +1,5 @@
 // The packed form of a hash: docs/formats/hash.md.
-#include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "core/base/byte_order.hpp"
@@ -70,11 +70,11 @@ class Unpacker {
  private:
   Status unpack_element(Hash& hash, int depth) {
     auto rest = bytes_.subspan(position_);
-    auto end = std::find(rest.begin(), rest.end(), std::byte{0});
-    if (end == rest.end()) return error("has a key without an end");
-    auto length = static_cast<std::size_t>(end - rest.begin());
-    std::string_view key(reinterpret_cast<const char*>(rest.data()), length);
-    position_ += length + 1;
+    const auto* start = reinterpret_cast<const char*>(rest.data());
+    const auto* end = static_cast<const char*>(std::memchr(start, '\0', rest.size()));
+    if (end == nullptr) return error("has a key without an end");
+    const std::string_view key(start, static_cast<std::size_t>(end - start));
+    position_ += key.size() + 1;
     return unpack(hash.at(key), depth + 1);
   }
 

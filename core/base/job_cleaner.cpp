@@ -7,7 +7,7 @@
 #include <set>
 #include <unordered_set>
 
-#include "core/base/filemap.hpp"
+#include "core/base/filemap_journal.hpp"
 #include "core/base/flush_file.hpp"
 #include "core/base/job_directories.hpp"
 #include "core/base/job_owner.hpp"
@@ -23,11 +23,12 @@ constexpr std::size_t kMostNamed = 100;
 constexpr int kDeepest = 64;
 
 // Files of h5scr at the top of a job's directory, the owner's two apart: every `*.scrinfo`, its
-// lock, and what a process that was killed while it wrote one left.
+// lock and journal, and what a process that was killed while it wrote one left.
 bool is_state_file(std::string_view name) {
   if (name.starts_with(".owner.scr.tmp.")) return true;
   if (name.starts_with('.')) return name.find(".scrinfo.tmp.") != std::string_view::npos;
-  return name.ends_with(".scrinfo") || name.ends_with(".scrinfo.lock");
+  return name.ends_with(".scrinfo") || name.ends_with(".scrinfo.lock") ||
+         name.ends_with(".scrinfo.journal");
 }
 
 bool is_owner_file(std::string_view name) {
@@ -184,6 +185,8 @@ Status JobCleaner::read_filemaps_of(const JobDirectory& directory) {
     const Status sane = check_state_file(fs_, at);
     if (sane.code() == StatusCode::kNotFound) continue;
     SCR_RETURN_IF_ERROR(sane);
+    const Status journal = check_state_file(fs_, journal_of(at));
+    if (!journal.ok() && journal.code() != StatusCode::kNotFound) return journal;
     SCR_ASSIGN_OR_RETURN(Filemap filemap, read_filemap(fs_, at));
     filemaps_.push_back(std::move(filemap));
   }

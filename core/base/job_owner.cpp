@@ -13,6 +13,7 @@ namespace scr {
 namespace {
 
 constexpr std::chrono::milliseconds kPause{10};
+constexpr std::chrono::seconds kSignOfLife{600};
 
 Status unavailable(const Directory& directory, std::string_view why) {
   return {StatusCode::kUnavailable,
@@ -84,6 +85,19 @@ Result<JobOwnerInfo> read_owner_file(FileSystem& fs, const Directory& directory)
 
 Status write_owner_file(FileSystem& fs, const Directory& directory, const JobOwnerInfo& info) {
   return write_hash_file(fs, file_at(directory), info.to_hash(), Durability::kVolatile, 0600);
+}
+
+Status check_no_other_job(FileSystem& fs, const Directory& directory, const JobOwnerInfo& mine) {
+  const auto owner = read_owner_file(fs, directory);
+  if (!owner.ok()) return {};  // none, or none that says anything
+  if (owner->job_id == mine.job_id && owner->user == mine.user) return {};
+  const std::int64_t age = mine.heartbeat - owner->heartbeat;
+  if (age >= kSignOfLife.count()) return {};
+  return failed_precondition(fmt::format(
+      "'{}' is in use by job {} of {} on {}, which gave a sign of life {} s ago; if it is gone, "
+      "remove '{}'",
+      directory.path(), owner->job_id, owner->user, owner->host, age,
+      file_at(directory).display()));
 }
 
 Result<JobOwner> JobOwner::hold(FileSystem& fs, const Directory& directory, JobOwnerInfo info,

@@ -39,6 +39,10 @@ std::string current_boot_id(FileSystem& fs);
 Result<JobOwnerInfo> read_owner_file(FileSystem& fs, const Directory& directory);
 Status write_owner_file(FileSystem& fs, const Directory& directory, const JobOwnerInfo& info);
 
+// For a directory without locks: kFailedPrecondition if the owner file is that of another job that
+// gave a sign of life in the last ten minutes.
+Status check_no_other_job(FileSystem& fs, const Directory& directory, const JobOwnerInfo& mine);
+
 // The lock on one directory; dropping the object lets go. Not to be kept over fork() without exec:
 // the child would hold it on.
 class JobOwner {

@@ -207,6 +207,9 @@ void add_transparent(Table& table) {
                    .description = "Interface or network (such as `10.1.0.0/16`) over which nodes "
                                   "read from each other's caches.",
                    .default_note = "the one of the host's name"});
+  table.push_back({"SCR_COLLECTIVE_WARNING", seconds(), "60",
+                   "Seconds to wait for processes that do not come to a collective point before a "
+                   "warning names them, and between such warnings; 0 means no warnings."});
   table.push_back({"SCR_VFD_TRACE", text_line(), "",
                    "File to which the HDF5 driver writes one line for each of its calls."});
 }

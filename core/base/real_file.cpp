@@ -86,6 +86,12 @@ Status RealFile::sync() {
   return done == 0 ? Status() : failure("sync");
 }
 
+void RealFile::start_writing(std::uint64_t offset, std::uint64_t length) {
+  if (!fits_off_t(offset, length)) return;
+  (void)::sync_file_range(descriptor(), static_cast<off_t>(offset), static_cast<off_t>(length),
+                          SYNC_FILE_RANGE_WRITE);
+}
+
 Status RealFile::set_mode(mode_t mode) {
   const int done = retry_interrupted([&] { return ::fchmod(descriptor(), mode); });
   return done == 0 ? Status() : failure("set the permissions of");

@@ -23,6 +23,7 @@ class RealFile final : public File {
   Status truncate(std::uint64_t size) override;
   Status allocate(std::uint64_t offset, std::uint64_t length) override;
   Status sync() override;
+  void start_writing(std::uint64_t offset, std::uint64_t length) override;
   Status set_mode(mode_t mode) override;
   Result<Mapping> map(std::uint64_t offset, std::size_t length) override;
   Status lock(LockMode mode, bool wait) override;

@@ -14,10 +14,10 @@
 #include <cstdio>
 #include <utility>
 
-#include "core/base/seam_guard.hpp"
 #include "core/base/filesystem.hpp"
 #include "core/base/posix.hpp"
 #include "core/base/real_file.hpp"
+#include "core/base/seam_guard.hpp"
 
 namespace scr {
 namespace {
@@ -212,11 +212,10 @@ Status RealFileSystem::remove_directory(const At& at) {
 }
 
 Status RealFileSystem::remove(const At& at) {
-  return call_at(at, "remove",
-                 [](int directory, const char* name) {
-                   const SeamGuard guard;
-                   return ::unlinkat(directory, name, 0);
-                 });
+  return call_at(at, "remove", [](int directory, const char* name) {
+    const SeamGuard guard;
+    return ::unlinkat(directory, name, 0);
+  });
 }
 
 Status RealFileSystem::rename(const At& from, const At& to, bool exclusive) {

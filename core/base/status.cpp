@@ -60,6 +60,10 @@ bool Status::is_transient() const {
   }
 }
 
+bool Status::may_hide_sound_data() const {
+  return is_transient() || code() == StatusCode::kPermissionDenied;
+}
+
 Status errno_status(int errno_value, std::string_view tried, std::string_view path) {
   StatusCode code = StatusCode::kIoError;
   switch (errno_value) {

@@ -51,6 +51,9 @@ class [[nodiscard]] Status {
   // True for failures that may go away by themselves (EIO, ENOSPC, time-outs), which must not
   // mark data as bad.
   bool is_transient() const;
+  // True for failures to reach data that tell nothing of the data itself: transient ones, and
+  // missing permissions. What could not be read so must not be given up as lost.
+  bool may_hide_sound_data() const;
 
  private:
   struct Detail {

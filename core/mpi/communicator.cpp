@@ -1,5 +1,7 @@
 #include "core/mpi/communicator.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -267,6 +269,20 @@ NodeCommunicators make_node_communicators(Communicator& world, std::string_view 
   result.node = world.split(nodes.group_id, world.rank());
   result.across = world.split(result.node->rank(), world.rank());
   return result;
+}
+
+Status agree_all(Communicator& comm, const Status& mine, std::string_view what) {
+  const std::int64_t none = comm.size();
+  const std::int64_t first =
+      comm.all_reduce(std::int64_t{mine.ok() ? none : comm.rank()}, ReduceOp::kMin);
+  if (first == none) return {};
+  const std::string text =
+      comm.broadcast_string(std::string(mine.message()), static_cast<int>(first));
+  auto code = static_cast<std::int64_t>(comm.rank() == first ? mine.code() : StatusCode::kOk);
+  code = comm.all_reduce(code, ReduceOp::kMax);
+  if (!mine.ok()) return mine;
+  return {static_cast<StatusCode>(code),
+          fmt::format("{} failed on rank {}: {}", what, first, text)};
 }
 
 }  // namespace scr

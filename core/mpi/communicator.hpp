@@ -121,6 +121,16 @@ class Communicator {
   virtual std::unique_ptr<Communicator> split(int color, int key) = 0;
   virtual std::unique_ptr<Communicator> duplicate() = 0;
 
+  // A barrier at the start of a call of the program, where ranks may be missing because the program
+  // does not call it on all of them. Ranks that wait long are named in a warning; if it takes too
+  // long the run is ended with a message. Only the MPI version does so.
+  struct Meeting {
+    std::string what;          // "the start of a dataset"
+    double warn_after = 0;     // seconds, and between warnings; 0: never
+    double give_up_after = 0;  // seconds; 0: never
+  };
+  virtual void meet(const Meeting& /*meeting*/) { barrier(); }
+
   // --- built from the above ----------------------------------------------------------------------
   std::int64_t all_reduce(std::int64_t value, ReduceOp op);
   std::uint64_t all_reduce(std::uint64_t value, ReduceOp op);
@@ -140,6 +150,11 @@ Status broadcast_hash(Communicator& comm, Hash& hash, int root);
 // `send` has ranks as keys and the hash for each below; `receive` gets the same form, by source. A
 // rank whose `send` is not of that form gets an error and sends nothing; the others do not notice.
 Status exchange_hashes(Communicator& comm, const Hash& send, Hash& receive);
+
+// --- agreement -----------------------------------------------------------------------------------
+// Collective: ok if every rank is. Else a rank that failed keeps its own status; the others get the
+// code and message of the first that failed, after "<what> failed on rank <r>: ".
+Status agree_all(Communicator& comm, const Status& mine, std::string_view what);
 
 // --- groups --------------------------------------------------------------------------------------
 // Splits by a string (host name, power supply): ranks with equal strings come together, ordered by

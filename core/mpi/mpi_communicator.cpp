@@ -1,4 +1,5 @@
 #include "core/mpi/mpi_communicator.hpp"
+#include "core/mpi/attendance_list.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -116,7 +117,9 @@ MpiCommunicator::MpiCommunicator(MPI_Comm owned) : comm_(owned) {
 MpiCommunicator::~MpiCommunicator() {
   int finalized = 0;
   PMPI_Finalized(&finalized);
-  if (finalized == 0) PMPI_Comm_free(&comm_);
+  if (finalized != 0) return;
+  attendance_.reset();
+  PMPI_Comm_free(&comm_);
 }
 
 std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key) {

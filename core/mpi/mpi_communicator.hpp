@@ -20,6 +20,8 @@
 
 namespace scr {
 
+class AttendanceList;
+
 class MpiCommunicator final : public Communicator {
  public:
   // A copy of an intracommunicator: same ranks, but neither its attributes (whose callbacks belong
@@ -39,6 +41,7 @@ class MpiCommunicator final : public Communicator {
   Request start_send(std::span<const std::byte> data, int to, int tag) override;
   Request start_receive(std::span<std::byte> buffer, int from, int tag) override;
   void barrier() override;
+  void meet(const Meeting& meeting) override;
   void broadcast(std::span<std::byte> buffer, int root) override;
   void all_reduce(std::span<std::int64_t> values, ReduceOp op) override;
   void all_reduce(std::span<std::uint64_t> values, ReduceOp op) override;
@@ -73,6 +76,8 @@ class MpiCommunicator final : public Communicator {
   int rank_ = 0;
   int size_ = 0;
   unsigned exchanges_ = 0;
+  std::unique_ptr<AttendanceList> attendance_;  // once a meeting has taken long
+  std::uint64_t meetings_ = 0;
 };
 
 }  // namespace scr

@@ -50,6 +50,6 @@ void register_file_hooks() {
   if (preload != nullptr) preload(&table);
 }
 
-bool preload_is_here() { return dlsym(RTLD_DEFAULT, "scr_register_file_hooks") != nullptr; }
+bool mpi_layer_is_here() { return dlsym(RTLD_DEFAULT, "scr_mpi_layer") != nullptr; }
 
 }  // namespace scr::routing

@@ -1,6 +1,6 @@
-/* What the session of a process offers to a preload (vfd/mpiio): a say in system calls that change
- * names. The session registers itself with the preload, if there is one, when the first file is
- * opened. Ours; not installed. */
+/* What the session of a process offers to a preload (vfd/preload): a say in system calls that
+ * change names. The session registers itself with the preload, if there is one, when the first file
+ * is opened. Ours; not installed. */
 #ifndef SCR_FILE_HOOKS_H
 #define SCR_FILE_HOOKS_H
 
@@ -14,8 +14,11 @@ typedef struct scr_file_hooks {
   int (*rename)(const char* from, const char* to);
 } scr_file_hooks;
 
-/* Defined by the preload. */
+/* Defined by every preload. */
 void scr_register_file_hooks(const scr_file_hooks* table);
+
+/* Defined by the one that hooks MPI, libscr_mpiio. */
+extern const int scr_mpi_layer;
 
 #ifdef __cplusplus
 }

@@ -4,7 +4,7 @@
 namespace scr::routing {
 
 void register_file_hooks();
-// A preload of h5scr is in this process.
-bool preload_is_here();
+// The preload that hooks MPI is in this process.
+bool mpi_layer_is_here();
 
 }  // namespace scr::routing

@@ -30,17 +30,19 @@ Result<std::unique_ptr<Directory>> open_own(FileSystem& fs, const std::string& p
 }
 
 std::optional<CachedFile> find_in(const Filemap& filemap, const std::string& relative,
-                                  std::optional<int> wanted) {
+                                  std::int64_t unsealed) {
   std::vector<int> datasets = filemap.datasets();
   std::reverse(datasets.begin(), datasets.end());
   for (int dataset : datasets) {
-    if (wanted && dataset != *wanted) continue;
     for (int rank : filemap.ranks(dataset)) {
       const FilemapEntry* entry = filemap.get(rank, dataset);
       const FileMeta* meta = entry->find(relative);
-      if (!entry->dataset.complete || meta == nullptr || !meta->crc || !meta->complete) continue;
-      if (meta->type != FileType::kFull) continue;
-      return CachedFile{entry->dataset, entry->directory + "/" + relative, meta->size, *meta->crc};
+      if (meta == nullptr || meta->type != FileType::kFull) continue;
+      const bool sealed = entry->dataset.complete && meta->crc && meta->complete;
+      if (!sealed && (unsealed == 0 || entry->dataset.created != unsealed)) continue;
+      CachedFile file{entry->dataset, entry->directory + "/" + relative, meta->size};
+      if (sealed) file.crc = *meta->crc;
+      return file;
     }
   }
   return std::nullopt;
@@ -65,7 +67,7 @@ Result<std::optional<CachedFile>> find_cached_file(FileSystem& fs, const std::st
                                                    const std::string& user,
                                                    const std::string& job_id,
                                                    const std::string& relative,
-                                                   std::optional<int> dataset) {
+                                                   std::int64_t unsealed) {
   const std::string path = fmt::format("{}/{}/{}{}", control_base, user, kJobPrefix, job_id);
   auto control = open_own(fs, path);
   if (control.status().code() == StatusCode::kNotFound) return std::optional<CachedFile>();
@@ -80,7 +82,7 @@ Result<std::optional<CachedFile>> find_cached_file(FileSystem& fs, const std::st
       log::detail("{}", filemap.status().message());
       continue;
     }
-    auto found = find_in(*filemap, relative, dataset);
+    auto found = find_in(*filemap, relative, unsealed);
     if (found && (!newest || found->dataset.id > newest->dataset.id)) newest = std::move(found);
   }
   return newest;
@@ -95,7 +97,7 @@ Status verify_cached_file(FileSystem& fs, const CachedFile& file) {
     std::lock_guard lock(mutex);
     if (verified.contains(key)) return {};
   }
-  SCR_ASSIGN_OR_RETURN(const bool good, flush::has_checksum(fs, file.path, file.size, file.crc));
+  SCR_ASSIGN_OR_RETURN(const bool good, flush::has_checksum(fs, file.path, file.size, *file.crc));
   if (!good) {
     return corrupt(fmt::format("'{}' of dataset {} ('{}') is damaged: its checksum is wrong",
                                file.path, file.dataset.id, file.dataset.name));

@@ -16,7 +16,7 @@ struct CachedFile {
   DatasetDescriptor dataset;
   std::string path;
   std::uint64_t size = 0;
-  std::uint32_t crc = 0;
+  std::optional<std::uint32_t> crc = {};  // none: closed, but not sealed yet
 };
 
 // Names of the jobs of a user on this node whose id is `job_id`, or begins with it and a dot (the
@@ -24,13 +24,14 @@ struct CachedFile {
 std::vector<std::string> jobs_on_node(FileSystem& fs, const std::string& control_base,
                                       const std::string& user, const std::string& job_id);
 
-// The file of that relative name in the newest complete dataset of a job, or in the one of that id.
-// Nothing if there is none. Trusts only directories that are this user's own.
+// The file of that relative name in the newest complete dataset of a job, or in the one that was
+// created at `unsealed` (microseconds, 0: none), which need not be complete. Nothing if there is
+// none. Trusts only directories that are this user's own.
 Result<std::optional<CachedFile>> find_cached_file(FileSystem& fs, const std::string& control_base,
                                                    const std::string& user,
                                                    const std::string& job_id,
                                                    const std::string& relative,
-                                                   std::optional<int> dataset = {});
+                                                   std::int64_t unsealed = 0);
 
 // Reads it in full, once a process, and compares its checksum; kCorrupt names the file.
 Status verify_cached_file(FileSystem& fs, const CachedFile& file);

@@ -71,6 +71,7 @@ Status check_fields(const Marker& marker) {
   if (marker.dataset < 0) return corrupt("DATASET is negative");
   if (marker.rank < 0) return corrupt("RANK is negative");
   if (marker.created < 0) return corrupt("CREATED is negative");
+  if (marker.written < 0) return corrupt("WRITTEN is negative");
   return {};
 }
 
@@ -133,6 +134,7 @@ Result<Marker> marker_from(const Fields& fields) {
   marker.container = container == 1;
   SCR_ASSIGN_OR_RETURN(marker.generation, number_field<std::uint64_t>(fields, "GENERATION"));
   SCR_ASSIGN_OR_RETURN(marker.created, number_field<std::int64_t>(fields, "CREATED"));
+  SCR_ASSIGN_OR_RETURN(marker.written, number_field<std::int64_t>(fields, "WRITTEN"));
   SCR_RETURN_IF_ERROR(check_fields(marker));
   return marker;
 }
@@ -263,9 +265,10 @@ Result<std::string> encode(const Marker& marker) {
   text += kExplanation;
   text += fmt::format(
       "{}={}\nFILE={}\nID=0x{:016x}\nDATASET={}\nRANK={}\nJOB={}\nHOST={}\nSERVICE={}\n"
-      "CONTAINER={}\nGENERATION={}\nCREATED={}\n",
+      "CONTAINER={}\nGENERATION={}\nCREATED={}\nWRITTEN={}\n",
       kVersionKey, kVersion, marker.file, marker.id, marker.dataset, marker.rank, marker.job,
-      marker.host, marker.service, marker.container ? 1 : 0, marker.generation, marker.created);
+      marker.host, marker.service, marker.container ? 1 : 0, marker.generation, marker.created,
+      marker.written);
   if (text.size() >= kMarkerSize - kCrcLineSize) {
     return internal_error("a marker is longer than its size");
   }

@@ -36,6 +36,7 @@ struct Marker {
   bool container = false;        // the data is in a container in the prefix directory
   std::uint64_t generation = 0;  // which version of this name; larger is newer
   std::int64_t created = 0;      // creation of the dataset, microseconds since the epoch
+  std::int64_t written = 0;      // last change of the data, nanoseconds since the epoch
   bool operator==(const Marker&) const = default;
 };
 

@@ -16,6 +16,11 @@ Status RoutedFile::before_change() {
   return role_ == Role::kUpdater ? session_.begin_update(*this) : Status();
 }
 
+Status RoutedFile::after_change(const Status& status) {
+  if (!status.ok() && role_ == Role::kWriter) session_.failed(*this, status);
+  return status;
+}
+
 void RoutedFile::replace(std::unique_ptr<File> file, Role role) {
   std::unique_lock lock(mutex_);
   file_ = std::move(file);
@@ -31,8 +36,12 @@ Result<std::size_t> RoutedFile::read_some(std::span<std::byte> buffer, std::uint
 
 Result<std::size_t> RoutedFile::write_some(std::span<const std::byte> data, std::uint64_t offset) {
   SCR_RETURN_IF_ERROR(before_change());
-  std::shared_lock lock(mutex_);
-  return file_->write_some(data, offset);
+  Result<std::size_t> count = [&] {
+    std::shared_lock lock(mutex_);
+    return file_->write_some(data, offset);
+  }();
+  if (!count.ok()) (void)after_change(count.status());
+  return count;
 }
 
 Result<FileInfo> RoutedFile::info() {
@@ -42,14 +51,18 @@ Result<FileInfo> RoutedFile::info() {
 
 Status RoutedFile::truncate(std::uint64_t size) {
   SCR_RETURN_IF_ERROR(before_change());
-  std::shared_lock lock(mutex_);
-  return file_->truncate(size);
+  return after_change([&] {
+    std::shared_lock lock(mutex_);
+    return file_->truncate(size);
+  }());
 }
 
 Status RoutedFile::allocate(std::uint64_t offset, std::uint64_t length) {
   SCR_RETURN_IF_ERROR(before_change());
-  std::shared_lock lock(mutex_);
-  return file_->allocate(offset, length);
+  return after_change([&] {
+    std::shared_lock lock(mutex_);
+    return file_->allocate(offset, length);
+  }());
 }
 
 Status RoutedFile::sync() {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <shared_mutex>
 #include <string>
@@ -51,6 +52,8 @@ class RoutedFile final : public File {
   friend class Session;
   // Before a change: an updater becomes a writer.
   Status before_change();
+  // After a change: the session must know of one that failed. Returns the same. Without locks.
+  Status after_change(const Status& status);
   // Puts another file in the place of the present one. The session calls this with its lock held.
   void replace(std::unique_ptr<File> file, Role role);
 
@@ -60,7 +63,10 @@ class RoutedFile final : public File {
   std::unique_ptr<File> file_;
   std::atomic<Role> role_;
   bool open_ = true;
-  int flushes_ = 0;  // changed under the session's lock
+  // Under the session's lock:
+  int flushes_ = 0;
+  int passed_ = 0;  // times that the program went on to write and close others meanwhile
+  const std::chrono::steady_clock::time_point opened_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace scr::routing

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <ctime>
 
 #include "core/base/byte_size.hpp"
+#include "core/base/job_cleaner.hpp"
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
 #include "core/mpi/single_communicator.hpp"
@@ -78,6 +80,13 @@ Status Session::configure(const std::vector<std::string>& calls) {
   return {};
 }
 
+std::string Session::trace_file() {
+  if (getpid() != pid_) return {};
+  std::lock_guard lock(mutex_);
+  const config::Config* settings = config();
+  return settings != nullptr ? settings->get_string("SCR_VFD_TRACE") : std::string();
+}
+
 Result<config::Config> Session::read_config(const std::vector<std::string>& calls) const {
   SCR_ASSIGN_OR_RETURN(auto sources, config::read_files(fs_, config::Environment::current()));
   sources.calls = calls;
@@ -88,6 +97,7 @@ Result<config::Config> Session::read_config(const std::vector<std::string>& call
 void Session::use(config::Config config) {
   config_ = std::make_unique<config::Config>(std::move(config));
   prefix_.clear();
+  real_prefix_.clear();
   off_ = !config_->get_bool("SCR_ENABLE");
   log::set_verbosity(static_cast<int>(config_->get_uint("SCR_DEBUG")));
 }
@@ -115,9 +125,27 @@ const std::string& Session::prefix() {
   return prefix_;
 }
 
+std::string Session::host() const {
+  return runtime_ ? runtime_->context().host() : log::host_name();
+}
+
 std::string Session::absolute_name(std::string_view name) const {
   auto absolute = normalize(name);
   return absolute.ok() ? *absolute : std::string(name);
+}
+
+// A directory without links; empty if it cannot be reached.
+const std::string& Session::real_directory(const std::string& path) {
+  RealDirectory& last = last_directory_;
+  auto info = fs_.info(path, /*follow=*/true);
+  const bool same =
+      info.ok() && path == last.path && info->device == last.device && info->inode == last.inode;
+  if (same) return last.real;
+  last = {path, info.ok() ? info->device : 0, info.ok() ? info->inode : 0, {}};
+  std::error_code error;
+  auto real = std::filesystem::canonical(path, error);
+  if (!error) last.real = real.native();
+  return last.real;
 }
 
 // Where the text of the path does not lead into the prefix directory, the directories behind its
@@ -125,12 +153,14 @@ std::string Session::absolute_name(std::string_view name) const {
 Route Session::route_of(const std::string& absolute) {
   Route route = routing::decide(config()->routes(), prefix(), absolute);
   if (route.reason != Route::Reason::kOutsidePrefix) return route;
-  std::error_code ignored;
-  const std::filesystem::path path(absolute);
-  const auto parent = std::filesystem::canonical(path.parent_path(), ignored);
-  const auto base = std::filesystem::canonical(prefix(), ignored);
-  if (ignored || (parent == path.parent_path() && base == prefix())) return route;
-  const auto inside = relative_to((parent / path.filename()).native(), base.native());
+  const std::size_t slash = absolute.rfind('/');
+  if (slash == std::string::npos) return route;
+  const std::string parent = absolute.substr(0, std::max<std::size_t>(slash, 1));
+  const std::string& real = real_directory(parent);
+  std::error_code error;
+  if (real_prefix_.empty()) real_prefix_ = std::filesystem::canonical(prefix(), error).native();
+  if (real.empty() || error || (real == parent && real_prefix_ == prefix())) return route;
+  const auto inside = relative_to(real + absolute.substr(slash), real_prefix_);
   if (!inside) return route;
   return routing::decide(config()->routes(), prefix(), prefix() + "/" + *inside);
 }
@@ -139,7 +169,7 @@ Route Session::route_of(const std::string& absolute) {
 
 bool Session::start_alone() {
   if (runtime_) return true;
-  if (off_ || config() == nullptr) return false;
+  if (off_ || only_reads_ || config() == nullptr) return false;
   RunOptions options;
   options.calls = calls_;
   options.mode = config::Mode::kTransparent;
@@ -147,7 +177,7 @@ bool Session::start_alone() {
   if (auto launched = launched_by_mpi(); launched && launched->several) {
     // The preload attaches us at MPI_Init; before, and in commands that a rank starts, nothing is
     // routed.
-    if (preload_is_here()) return false;
+    if (mpi_layer_is_here()) return false;
     options.slot = "p" + launched->rank;
     if (launched->rank == "0") {
       warn_once("each process protects its own files only",
@@ -189,13 +219,19 @@ bool Session::open_window() {
 void Session::finish() {
   std::lock_guard lock(mutex_);
   if (!runtime_ || getpid() != pid_) return;
+  const Sealing guard;
   const std::vector<RoutedFile*> writers = writers_;
   for (RoutedFile* file : writers) {
+    const WindowFile* known = file_in_window(file->absolute_);
+    if (known != nullptr && !known->failure.ok()) {
+      drop_failed(file->absolute_);
+      continue;
+    }
     Status status = move_to_name(*file);
     if (!status.ok()) log::error("{}", status.message());
   }
   Communicator& world = runtime_->context().world();
-  if (world.any_true(!window_.empty()) && runtime_->window() != 0) seal();
+  if (world.any_true(has_something_to_seal()) && runtime_->window() != 0) seal();
   runtime_->close_window();
   (void)runtime_->finalize();
   note_flushed();
@@ -203,9 +239,34 @@ void Session::finish() {
   server_.reset();
   exports_.reset();
   service::close_idle_connections();
+  if (attached_) {
+    off_ = true;
+    attached_ = false;
+    runtime_.reset();
+  } else {
+    leave_nothing();
+  }
+}
+
+// A process by itself will not come again in the same job: what has reached the prefix directory is
+// not kept in the node's memory.
+void Session::leave_nothing() {
+  const Context& context = runtime_->context();
+  CleanOptions options;
+  options.user = context.job().user;
+  options.job_id = context.job().job_id;
+  options.host = context.host();
+  options.now = std::time(nullptr);
+  options.bases = {config()->get_path("SCR_CNTL_BASE")};
+  for (const auto& store : config()->stores()) {
+    if (store.directory != options.bases.front()) options.bases.push_back(store.directory);
+  }
+  // The configuration outlives the runtime that had it.
+  config_ = std::make_unique<config::Config>(*config());
   runtime_.reset();
-  if (attached_) off_ = true;
-  attached_ = false;
+  for (const CleanedJob& job : clean_jobs(fs_, options).jobs) {
+    if (job.state != CleanState::kRemoved) log::info("{}: {}", job.job_id, job.reason);
+  }
 }
 
 // One line at the end of a run; nothing if h5scr had nothing to do.

@@ -61,6 +61,8 @@ class Session {
 
   // Settings as for SCR_Config, before the first file is opened; from the front end's own source.
   Status configure(const std::vector<std::string>& calls);
+  // SCR_VFD_TRACE, for the front end; empty if it is not set.
+  std::string trace_file();
 
   // --- the life of the process
   // ----------------------------------------------------------------------------
@@ -69,6 +71,9 @@ class Session {
   void attach(std::unique_ptr<Runtime> runtime);
   // Passes everything through from here on.
   void disable() { off_ = true; }
+  // From here on files are written as without h5scr, but what is in a cache or a container is
+  // found.
+  void only_read() { only_reads_ = true; }
   // Collective if attached: seals what can be sealed, moves files that are still open to their
   // names, flushes, and prints one line. Afterwards everything passes through.
   void finish();
@@ -76,7 +81,7 @@ class Session {
 
   // What a rank brings to a collective point: each number is to be reduced to the largest of all
   // ranks.
-  using Vote = std::array<std::int64_t, 3>;
+  using Vote = std::array<std::int64_t, 4>;
   Vote vote();
   // Collective, with the reduced votes: seals the window if there is something to seal. True if
   // something happened or is about to: look again soon.
@@ -95,6 +100,7 @@ class Session {
     std::string path;  // of the data
     Marker marker;
     int open = 0;
+    Status failure;  // of the first write that failed
   };
   // The newest copy of a file.
   struct Copy {
@@ -123,6 +129,7 @@ class Session {
   Result<config::Config> read_config(const std::vector<std::string>& calls) const;
   void use(config::Config config);
   const std::string& prefix();
+  std::string host() const;
   // A runtime for this process alone. False: pass through.
   bool start_alone();
   bool open_window();
@@ -130,6 +137,7 @@ class Session {
 
   std::string absolute_name(std::string_view name) const;
   Route route_of(const std::string& absolute);
+  const std::string& real_directory(const std::string& path);
 
   // session_open.cpp
   Result<Opened> open_plain(std::string_view name, const OpenOptions& options);
@@ -139,19 +147,26 @@ class Session {
                                std::string_view name, const OpenOptions& options, bool swmr);
   Result<Copy> find(const Route& route, const std::string& absolute);
   Result<Copy> find_stored(const std::string& absolute, std::optional<Marker> marker);
-  std::optional<Copy> find_in_cache(const std::string& relative);
+  std::optional<Copy> find_in_cache(const std::string& relative,
+                                    const std::optional<Marker>& marker);
   bool at_name_is_newer(const FileInfo& info, const Copy& copy);
   Result<std::unique_ptr<File>> open_copy(const Copy& copy, const std::string& absolute);
   Result<std::unique_ptr<File>> open_in_window(const Route& route, const std::string& absolute,
                                                std::uint64_t generation);
   WindowFile* file_in_window(const std::string& absolute);
+  WindowFile& enter_window(const Route& route, const std::string& absolute, const std::string& path,
+                           std::uint64_t generation);
+  bool is_own(const std::string& absolute, const Copy& copy);
 
   // For RoutedFile.
   Status begin_update(RoutedFile& file);
   Status flushed(RoutedFile& file);
+  void failed(RoutedFile& file, const Status& why);
   Status closed(RoutedFile& file, const Status& status);
+  void drop_failed(const std::string& absolute);
   Status move_flushed(RoutedFile& file);
   void move_flushed_files();
+  void move_passed_files();
   // Copies an open file to its name in the prefix directory, where it lives on.
   Status move_to_name(RoutedFile& file);
   Status forget_file(const std::string& absolute);
@@ -159,8 +174,11 @@ class Session {
   void hide(const std::string& absolute);
 
   // session_seal.cpp
+  bool has_something_to_seal() const { return !window_.empty() || window_is_incomplete_; }
   void seal();
   void seal_at_close();
+  void note_passed(bool waiting, std::int64_t closes);
+  void drop_missing();
   void settle_versions();
   void announce_cached(const CachedDataset& dataset);
   void adopt_restart();
@@ -171,24 +189,39 @@ class Session {
   void note_flushed();
   Marker make_marker(const std::string& relative, int dataset, std::int64_t created, int index,
                      std::uint64_t generation) const;
-  void publish(const Marker& marker, const std::string& path);
+  void publish(Marker marker, const std::string& path);
+  MarkerStore::Visible markers_visible();
+  void point_to_container(Marker marker);
+  bool settle_flushed(const Marker& marker);
   void report();
+  void leave_nothing();
 
   FileSystem& fs_;
   const int pid_;
   mutable std::mutex mutex_;
   std::atomic<bool> off_ = false;  // pass everything through
   std::atomic<bool> attached_ = false;
+  std::atomic<bool> only_reads_ = false;
   std::vector<std::string> calls_;
   std::unique_ptr<config::Config> config_;
   std::string prefix_;
+  std::string real_prefix_;  // without links; empty until it is needed
+  struct RealDirectory {
+    std::string path;
+    dev_t device = 0;
+    ino_t inode = 0;
+    std::string real;
+  } last_directory_;  // outside of the prefix directory: programs open many files of one
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<MarkerStore> markers_;
   std::map<std::string, WindowFile> window_;                  // by absolute name
   std::vector<RoutedFile*> writers_;                          // open, of this process
   std::map<const config::RouteRule*, std::uint64_t> closes_;  // in this window
-  int next_index_ = 0;                                        // of files in the window
-  std::map<int, std::int64_t> flushed_at_;     // dataset -> seconds; for at_name_is_newer()
+  bool window_is_incomplete_ = false;          // a file of this process could not be written
+  std::int64_t closed_in_all_ = 0;             // files of this process
+  std::int64_t closes_seen_ = 0;               // the most of any process, at the last look
+  int next_index_ = 0;                         // of files in the window
+  std::set<int> flushed_;                      // datasets that are known to have been
   std::map<std::string, int> hidden_;          // absolute name -> cached copies up to this dataset
   std::map<int, std::set<std::string>> gone_;  // dataset -> names that the program has deleted
 

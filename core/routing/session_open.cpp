@@ -70,7 +70,8 @@ Session::WindowFile* Session::file_in_window(const std::string& absolute) {
 // --- finding -------------------------------------------------------------------------------------
 
 // On this node: in the window, or in the newest dataset that has it.
-std::optional<Session::Copy> Session::find_in_cache(const std::string& relative) {
+std::optional<Session::Copy> Session::find_in_cache(const std::string& relative,
+                                                    const std::optional<Marker>& marker) {
   Copy copy;
   copy.where = Copy::Where::kCache;
   const auto hidden = hidden_.find(prefix() + "/" + relative);
@@ -103,15 +104,19 @@ std::optional<Session::Copy> Session::find_in_cache(const std::string& relative)
   auto job = JobInfo::detect(*config(), config::Environment::current());
   if (!job.ok()) return std::nullopt;
   const std::string base = config()->get_path("SCR_CNTL_BASE");
+  // A file that a program on this node has closed, and not sealed yet, is in the marker's dataset.
+  const bool marked_here = marker && marker->host == host() && !marker->container;
+  const std::int64_t closed_at = marked_here ? marker->created : 0;
   std::optional<CachedFile> newest;
   for (const std::string& id : jobs_on_node(fs_, base, job->user, job->job_id)) {
-    auto found = find_cached_file(fs_, base, job->user, id, relative);
+    auto found = find_cached_file(fs_, base, job->user, id, relative, closed_at);
     if (!found.ok()) log::detail("{}", found.status().message());
     if (!found.ok() || !*found) continue;
     if (!newest || (*found)->dataset.created > newest->dataset.created) newest = **found;
   }
   if (!newest) return std::nullopt;
-  if (Status status = verify_cached_file(fs_, *newest); !status.ok()) {
+  Status status = newest->crc ? verify_cached_file(fs_, *newest) : Status();
+  if (!status.ok()) {
     log::warning("{}; it is not used", status.message());
     return std::nullopt;
   }
@@ -121,20 +126,20 @@ std::optional<Session::Copy> Session::find_in_cache(const std::string& relative)
   return copy;
 }
 
-// Someone else, or the program without h5scr, may have written the name since.
+// Someone else, or the program without h5scr, may have written the name since. A flush keeps the
+// time at which a file was written.
 bool Session::at_name_is_newer(const FileInfo& info, const Copy& copy) {
   if (runtime_ && copy.dataset == runtime_->window()) return false;
-  std::int64_t created = copy.created;
-  if (runtime_) {
-    for (const CachedDataset& cached : runtime_->cached()) {
-      if (cached.dataset.id == copy.dataset) created = cached.dataset.created;
-    }
-  }
-  constexpr std::int64_t kSecond = 1'000'000'000;
-  if (auto flushed = flushed_at_.find(copy.dataset); flushed != flushed_at_.end()) {
-    return info.mtime_ns > (flushed->second + 1) * kSecond;
-  }
-  return info.mtime_ns / 1000 > created;
+  auto cached = fs_.info(copy.path);
+  return cached.ok() && info.mtime_ns > cached->mtime_ns;
+}
+
+// Written by this rank.
+bool Session::is_own(const std::string& absolute, const Copy& copy) {
+  if (file_in_window(absolute) != nullptr) return true;
+  if (!runtime_) return false;
+  const FilemapEntry* entry = runtime_->filemap().get(runtime_->context().rank(), copy.dataset);
+  return entry != nullptr && entry->find(absolute.substr(prefix().size() + 1)) != nullptr;
 }
 
 Result<Session::Copy> Session::find_stored(const std::string& absolute,
@@ -176,7 +181,7 @@ Result<Session::Copy> Session::find(const Route& route, const std::string& absol
     auto found = markers_->find(route.relative);
     if (!found.ok()) return found.status();
     marker = *found;
-    here = find_in_cache(marker ? marker->file : route.relative);
+    here = find_in_cache(marker ? marker->file : route.relative, marker);
   }
   auto info = fs_.info(absolute, /*follow=*/true);
   if (!info.ok() && info.status().code() != StatusCode::kNotFound) return info.status();
@@ -186,15 +191,23 @@ Result<Session::Copy> Session::find(const Route& route, const std::string& absol
     real = visible.ok() && !*visible;
     if (!marker && visible.ok()) marker = *visible;
   }
+  // A process of another rank has deleted a file that is neither at its name nor marked there.
+  if (here && attached_ && !marker && !real && !is_own(absolute, *here)) here.reset();
+  const bool served = marker && marker->host != host() && !marker->container && attached_ &&
+                      !marker->service.empty();
+  // Where several nodes have a file in one window, the marker tells who wrote it last.
+  const WindowFile* mine = runtime_ ? file_in_window(absolute) : nullptr;
+  const bool open_here = mine != nullptr && mine->open > 0;
+  if (here && served && !open_here && marker->dataset >= here->dataset) here.reset();
+  const bool newer_at_name = real && marker && info->mtime_ns > marker->written;
   Copy copy;
   if (here && (!marker || here->dataset >= marker->dataset) &&
       !(real && at_name_is_newer(*info, *here))) {
     copy = *here;
-  } else if (marker && marker->host != log::host_name() && !marker->container && attached_ &&
-             !marker->service.empty() && !(real && info->mtime_ns / 1000 > marker->created)) {
+  } else if (served && !newer_at_name) {
     copy.where = Copy::Where::kRemote;
     copy.dataset = marker->dataset;
-  } else if (real && !(marker && marker->container && info->mtime_ns / 1000 <= marker->created)) {
+  } else if (real && (!marker || !marker->container || newer_at_name)) {
     copy.where = Copy::Where::kPlain;
   } else {
     SCR_ASSIGN_OR_RETURN(copy, find_stored(absolute, marker));
@@ -266,8 +279,13 @@ Result<Session::Opened> Session::open_existing(const Route& route, const std::st
     SCR_ASSIGN_OR_RETURN(Opened opened, open_plain(name, options));
     if (!start_alone() || !open_window()) return opened;
     file = std::move(opened.file);
-  } else if (role == RoutedFile::Role::kUpdater && runtime_ && copy.dataset == runtime_->window()) {
-    // Not protected yet: changed where it is.
+  } else if (role == RoutedFile::Role::kUpdater && copy.where == Copy::Where::kCache && runtime_ &&
+             copy.dataset == runtime_->window()) {
+    // Not protected yet: changed where it is. Another process of this node may have written it.
+    if (file_in_window(absolute) == nullptr) {
+      SCR_RETURN_IF_ERROR(runtime_->route_file(absolute).status());
+      enter_window(route, absolute, copy.path, copy.generation + 1);
+    }
     SCR_ASSIGN_OR_RETURN(file, fs_.open(copy.path, OpenOptions::read_write()));
     role = RoutedFile::Role::kWriter;
   } else {
@@ -301,6 +319,9 @@ Result<Session::Opened> Session::create(const Route& route, const std::string& a
   if (options.exclusive && copy.where != Copy::Where::kNowhere) {
     return errno_status(EEXIST, "create", absolute);
   }
+  if (!options.create && copy.where == Copy::Where::kNowhere) {
+    return errno_status(ENOENT, "open", absolute);
+  }
   SCR_ASSIGN_OR_RETURN(auto file, open_in_window(route, absolute, copy.generation + 1));
   auto routed =
       std::make_unique<RoutedFile>(*this, absolute, std::move(file), RoutedFile::Role::kWriter);
@@ -323,6 +344,13 @@ Result<std::unique_ptr<File>> Session::open_in_window(const Route& route,
     }
     return file.status();
   }
+  ++enter_window(route, absolute, path, generation).open;
+  return std::move(*file);
+}
+
+Session::WindowFile& Session::enter_window(const Route& route, const std::string& absolute,
+                                           const std::string& path, std::uint64_t generation) {
+  WindowFile* known = file_in_window(absolute);
   if (known == nullptr) {
     const DatasetDescriptor& dataset = runtime_->window_dataset();
     known = &window_[absolute];
@@ -330,10 +358,15 @@ Result<std::unique_ptr<File>> Session::open_in_window(const Route& route,
         make_marker(route.relative, dataset.id, dataset.created, next_index_++, generation);
     ++counts_.routed;
   }
+  known->marker.generation = std::max(known->marker.generation, generation);
   known->route = route;
   known->path = path;
-  ++known->open;
-  return std::move(*file);
+  known->failure = {};
+  // A new version is seen again, also if an older one of this window was deleted.
+  if (auto hidden = hidden_.find(absolute); hidden != hidden_.end()) {
+    hidden->second = std::min(hidden->second, runtime_->window() - 1);
+  }
+  return *known;
 }
 
 // --- what becomes of open files ------------------------------------------------------------------
@@ -341,9 +374,21 @@ Result<std::unique_ptr<File>> Session::open_in_window(const Route& route,
 Status Session::begin_update(RoutedFile& file) {
   std::lock_guard lock(mutex_);
   if (file.role() != RoutedFile::Role::kUpdater) return {};
-  if (passive() || !runtime_ || !open_window()) {
+  if (getpid() != pid_) {
     return failed_precondition(
-        fmt::format("'{}' cannot be changed: h5scr has ended", file.absolute_));
+        fmt::format("'{}' was opened before the fork and cannot be changed", file.absolute_));
+  }
+  if (off_ || !runtime_ || !open_window()) {
+    // The run has ended, and all data is at its name.
+    auto marker = read_marker(fs_, file.absolute_);
+    if (!marker.ok() || *marker) {
+      return failed_precondition(
+          fmt::format("'{}' cannot be changed: h5scr has ended, and its data is not at its name",
+                      file.absolute_));
+    }
+    SCR_ASSIGN_OR_RETURN(auto plain, fs_.open(file.absolute_, OpenOptions::read_write()));
+    file.replace(std::move(plain), RoutedFile::Role::kPlain);
+    return {};
   }
   const Route route = route_of(file.absolute_);
   SCR_ASSIGN_OR_RETURN(const Copy newest, find(route, file.absolute_));
@@ -379,6 +424,23 @@ void Session::move_flushed_files() {
   }
 }
 
+// A file that has been open while the program wrote and closed others, twice and for a while, is
+// one of the kind that stays open for the whole run, like a log. The others must not wait for it.
+void Session::move_passed_files() {
+  constexpr int kPassed = 2;
+  constexpr std::chrono::seconds kAtLeast(5);
+  const auto now = std::chrono::steady_clock::now();
+  const std::vector<RoutedFile*> writers = writers_;
+  for (RoutedFile* file : writers) {
+    if (file->passed_ < kPassed || now - file->opened_ < kAtLeast) continue;
+    warn_once(fmt::format("'{}' stays open", file->absolute_),
+              "it is written at its name from now on, without protection, so that other files can "
+              "be protected; close a file to have it protected");
+    Status status = move_to_name(*file);
+    if (!status.ok()) log::warning("{}", status.message());
+  }
+}
+
 Status Session::move_flushed(RoutedFile& file) {
   warn_once(fmt::format("'{}' is kept open and flushed", file.absolute_),
             "it is written at its name from now on, without protection; close a file to have it "
@@ -403,6 +465,7 @@ Status Session::move_to_name(RoutedFile& file) {
   file.role_ = RoutedFile::Role::kPlain;
   std::erase(writers_, &file);
   ++counts_.moved;
+  hide(file.absolute_);
   return forget_file(file.absolute_);
 }
 
@@ -418,26 +481,53 @@ Status Session::forget_file(const std::string& absolute) {
   return status.ok() ? dropped : status;
 }
 
+// A write to the file has failed: what is there is not what the program meant.
+void Session::failed(RoutedFile& file, const Status& why) {
+  std::lock_guard lock(mutex_);
+  WindowFile* known = file_in_window(file.absolute_);
+  if (known != nullptr && known->failure.ok()) known->failure = why;
+}
+
+// Takes a file that could not be written out of the window, which is then no good dataset. The
+// last good version of the name, in the cache or in the prefix directory, stays.
+void Session::drop_failed(const std::string& absolute) {
+  const Status why = file_in_window(absolute)->failure;
+  window_is_incomplete_ = true;
+  log::error("'{}' is dropped, for it could not be written: {}; an older file of that name stays",
+             absolute, why.message());
+  Status status = forget_file(absolute);
+  if (!status.ok()) log::warning("{}", status.message());
+}
+
 Status Session::closed(RoutedFile& file, const Status& closed_status) {
   if (getpid() != pid_ || file.role() != RoutedFile::Role::kWriter) return {};
   std::lock_guard lock(mutex_);
   std::erase(writers_, &file);
   if (!runtime_) return {};
   WindowFile* known = file_in_window(file.absolute_);
-  if (known != nullptr && --known->open == 0 && closed_status.ok()) {
-    auto info = fs_.info(known->path);
-    if (info.ok()) counts_.bytes += info->size;
-    publish(known->marker, known->path);
-    ++closes_[known->route.rule];
+  if (known != nullptr && known->failure.ok()) known->failure = closed_status;
+  const config::RouteRule* rule = known != nullptr ? known->route.rule : nullptr;
+  const bool last_close = known != nullptr && --known->open == 0;
+  if (last_close) {
+    if (!known->failure.ok()) {
+      drop_failed(file.absolute_);
+    } else {
+      auto info = fs_.info(known->path);
+      if (info.ok()) counts_.bytes += info->size;
+      publish(known->marker, known->path);
+    }
+    ++closes_[rule];
+    ++closed_in_all_;
   }
   if (attached_) {
-    const config::RouteRule* rule = known != nullptr ? known->route.rule : nullptr;
-    const bool due = rule != nullptr && rule->complete_files > 0 && known->open == 0 &&
+    const bool due = last_close && rule != nullptr && rule->complete_files > 0 &&
                      closes_[rule] == rule->complete_files;
     if (due) seal_at_close();
-  } else if (writers_.empty() && !window_.empty()) {
-    seal();
+    return {};
   }
+  if (!writers_.empty()) return {};
+  if (window_.empty()) window_is_incomplete_ = false;  // nobody else has files in it
+  if (has_something_to_seal()) seal();
   return {};
 }
 
@@ -478,7 +568,10 @@ Status Session::let_go(const Copy& copy, const Route& route, const std::string& 
 }
 
 void Session::hide(const std::string& absolute) {
-  if (runtime_) hidden_[absolute] = runtime_->window() != 0 ? runtime_->window() : INT_MAX;
+  if (!runtime_) return;
+  const auto& cached = runtime_->cached();
+  const int newest = cached.empty() ? 0 : cached.back().dataset.id;
+  hidden_[absolute] = runtime_->window() != 0 ? runtime_->window() : newest;
 }
 
 Result<bool> Session::renamed(std::string_view from, std::string_view to) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ctime>
 
 #include "core/base/checksum.hpp"
 #include "core/base/log.hpp"
@@ -15,7 +14,7 @@ namespace scr::routing {
 
 namespace {
 
-enum VoteField : std::size_t { kOpen, kClosed, kNotCopied };
+enum VoteField : std::size_t { kOpen, kClosed, kNotCopied, kCloses };
 
 std::uint64_t number(const Hash& hash, std::string_view key) {
   auto value = hash.require_uint(key);
@@ -31,9 +30,11 @@ Session::Vote Session::vote() {
   Vote vote{};
   if (!runtime_) return vote;
   move_flushed_files();
+  move_passed_files();
   vote[kOpen] = writers_.empty() ? 0 : 1;
-  vote[kClosed] = window_.empty() ? 0 : 1;
+  vote[kClosed] = has_something_to_seal() ? 1 : 0;
   vote[kNotCopied] = !runtime_->idle() && !runtime_->flush_copied() ? 1 : 0;
+  vote[kCloses] = closed_in_all_;
   return vote;
 }
 
@@ -42,9 +43,13 @@ bool Session::decide(const Vote& votes) {
   if (!runtime_ || off_) return false;
   const bool flushing = !runtime_->idle();  // the same on all ranks
   if (votes[kOpen] == 0 && votes[kClosed] != 0) {
-    seal();
+    // Another thread may have opened a file since the vote. All ranks are here now, and none of
+    // them waits for anything but its own lock, so the lock can be held.
+    const Sealing guard;
+    if (!runtime_->context().world().any_true(!writers_.empty())) seal();
     return true;
   }
+  note_passed(votes[kOpen] != 0 && votes[kClosed] != 0, votes[kCloses]);
   if (flushing && votes[kNotCopied] == 0) {
     runtime_->poll();
     note_flushed();
@@ -64,8 +69,17 @@ void Session::seal_at_close() {
   }
 }
 
+// Files that are open while the program goes on to write others keep these from being sealed.
+void Session::note_passed(bool waiting, std::int64_t closes) {
+  if (waiting && closes > closes_seen_) {
+    for (RoutedFile* file : writers_) ++file->passed_;
+  }
+  closes_seen_ = closes;
+}
+
 void Session::seal() {
   const Sealing guard;
+  drop_missing();
   settle_versions();
   std::string name;
   int flags = kFlagNone;
@@ -77,7 +91,7 @@ void Session::seal() {
     if (output || (every_one && file.route.keep_all)) flags |= kFlagOutput;
   }
   const int dataset = runtime_->window();
-  const Status status = runtime_->seal_window(name, flags);
+  const Status status = runtime_->seal_window(name, flags, !window_is_incomplete_);
   if (status.ok()) {
     ++counts_.datasets;
     const auto& cached = runtime_->cached();
@@ -91,9 +105,24 @@ void Session::seal() {
   }
   window_.clear();
   closes_.clear();
+  window_is_incomplete_ = false;
   next_index_ = 0;
   note_flushed();
   if (attached_) open_window();
+}
+
+// Files of the window that another process of this node has deleted or moved to their names.
+void Session::drop_missing() {
+  for (auto file = window_.begin(); file != window_.end();) {
+    auto exists = fs_.exists(file->second.path);
+    if (!exists.ok() || *exists) {
+      ++file;
+      continue;
+    }
+    Status status = runtime_->unregister_file(file->first);
+    if (!status.ok()) log::warning("{}", status.message());
+    file = window_.erase(file);
+  }
 }
 
 // Collective: where several ranks have written a file of one name (a file that is passed on like a
@@ -118,10 +147,10 @@ void Session::settle_versions() {
     std::string host;
   };
   std::map<std::string, std::vector<Version>> versions;
-  for (const auto& [rank, names] : received.elements()) {
-    for (const auto& [relative, entry] : names.elements()) {
-      versions[relative].push_back(
-          {rank, number(entry, "GENERATION"), std::string(entry.value("HOST").value_or(""))});
+  for (const Hash::Element& rank : received.elements()) {
+    for (const Hash::Element& name : rank.hash.elements()) {
+      versions[name.key].push_back({rank.key, number(name.hash, "GENERATION"),
+                                    std::string(name.hash.value("HOST").value_or(""))});
     }
   }
   Hash verdicts;
@@ -138,11 +167,11 @@ void Session::settle_versions() {
   Hash losers;
   status = exchange_hashes(world, verdicts, losers);
   if (!status.ok()) log::error("{}", status.message());
-  for (const auto& [rank, names] : losers.elements()) {
-    for (const auto& [relative, entry] : names.elements()) {
-      const std::string absolute = prefix() + "/" + relative;
+  for (const Hash::Element& rank : losers.elements()) {
+    for (const Hash::Element& name : rank.hash.elements()) {
+      const std::string absolute = prefix() + "/" + name.key;
       // On one node both versions are one file, which the other rank goes on to list.
-      const bool shared = number(entry, "SHARED") != 0;
+      const bool shared = number(name.hash, "SHARED") != 0;
       const auto file = window_.find(absolute);
       if (file == window_.end()) continue;
       status = runtime_->unregister_file(absolute);
@@ -174,10 +203,17 @@ Marker Session::make_marker(const std::string& relative, int dataset, std::int64
   return marker;
 }
 
+MarkerStore::Visible Session::markers_visible() {
+  return config()->get_string("SCR_MARKERS") == "off" ? MarkerStore::Visible::kNo
+                                                      : MarkerStore::Visible::kYes;
+}
+
 // Lets other processes find a file of this one.
-void Session::publish(const Marker& marker, const std::string& path) {
-  Status status;
-  if (exports_ && !marker.service.empty()) {
+void Session::publish(Marker marker, const std::string& path) {
+  auto info = fs_.info(path);
+  if (info.ok()) marker.written = info->mtime_ns;
+  Status status = info.status();
+  if (status.ok() && exports_ && !marker.service.empty()) {
     const ActiveRedundancy& redundancy =
         runtime_->context().redundancy_for(marker.dataset, /*output=*/false);
     const std::string& cache = redundancy.store->directory->path();
@@ -186,10 +222,7 @@ void Session::publish(const Marker& marker, const std::string& path) {
           exports_->publish(marker.id, *redundancy.store->directory, path.substr(cache.size() + 1));
     }
   }
-  if (status.ok() && config()->get_string("SCR_MARKERS") != "off") {
-    if (!markers_) markers_ = std::make_unique<MarkerStore>(fs_, prefix());
-    status = markers_->put(marker, MarkerStore::Visible::kYes);
-  }
+  if (status.ok()) status = markers_->put(marker, markers_visible());
   if (!status.ok()) log::warning("{}", status.message());
 }
 
@@ -201,7 +234,7 @@ void Session::adopt_restart() {
   runtime_->on_abandon([this](const FilemapEntry& entry) { rescue(entry); });
   auto newest = runtime_->have_restart();  // verifies it
   if (!newest.ok()) log::warning("{}", newest.status().message());
-  std::set<std::pair<int, std::int64_t>> known;  // datasets that can be read
+  std::set<std::pair<int, std::int64_t>> known;  // datasets in the prefix directory
   auto index = flush::read_index(fs_, prefix());
   if (index.ok()) {
     for (const auto& entry : index->entries()) {
@@ -217,6 +250,7 @@ void Session::adopt_restart() {
   Status status = markers_->sweep(context.rank(), context.size(), [&](const Marker& marker) {
     const std::pair key(marker.dataset, marker.created);
     if (marker.container) return known.contains(key);
+    if (known.contains(key)) return settle_flushed(marker);
     if (context.alone() && marker.job != job) return true;  // another process's
     return cached.contains(key);
   });
@@ -231,10 +265,19 @@ void Session::adopt_restart() {
   }
 }
 
+// The marker of a file that has been flushed, by a run that did not live to say so. False: it goes,
+// since the file is at its name.
+bool Session::settle_flushed(const Marker& marker) {
+  auto location = flush::locate(fs_, prefix(), marker.file, marker.dataset);
+  if (!location.ok() || !location->file.contained()) return false;
+  point_to_container(marker);
+  return true;
+}
+
 // Where the files of a dataset that was already in the cache are now.
 void Session::announce_cached(const CachedDataset& dataset) {
   const int id = dataset.dataset.id;
-  if (runtime_->is_in_prefix(id)) flushed_at_[id] = std::time(nullptr);
+  if (runtime_->is_in_prefix(id)) flushed_.insert(id);
   const FilemapEntry* entry = runtime_->filemap().get(runtime_->context().rank(), id);
   if (entry == nullptr || runtime_->is_in_prefix(id)) return;
   int number = 0;
@@ -252,7 +295,7 @@ void Session::note_flushed() {
   if (!runtime_) return;
   for (const CachedDataset& cached : runtime_->cached()) {
     const int id = cached.dataset.id;
-    if (!runtime_->is_in_prefix(id) || flushed_at_.contains(id)) continue;
+    if (!runtime_->is_in_prefix(id) || flushed_.contains(id)) continue;
     const FilemapEntry* entry = runtime_->filemap().get(runtime_->context().rank(), id);
     if (entry != nullptr) dataset_flushed(*entry);
   }
@@ -261,8 +304,7 @@ void Session::note_flushed() {
 // The real files have taken the places of the markers; in containers the markers say so.
 void Session::dataset_flushed(const FilemapEntry& entry) {
   const int id = entry.dataset.id;
-  if (flushed_at_.contains(id)) return;
-  flushed_at_[id] = std::time(nullptr);
+  if (!flushed_.insert(id).second) return;
   ++counts_.flushed;
   const bool containers = config()->get_bool("SCR_USE_CONTAINERS");
   const auto gone = gone_.find(id);
@@ -271,10 +313,7 @@ void Session::dataset_flushed(const FilemapEntry& entry) {
     auto marker = markers_->find(meta.file);
     const bool ours = marker.ok() && *marker && (*marker)->dataset == id;
     if (ours && containers) {
-      Marker contained = **marker;
-      contained.container = true;
-      contained.service.clear();
-      (void)markers_->put(contained, MarkerStore::Visible::kYes);
+      point_to_container(**marker);
     } else if (ours) {
       (void)markers_->drop(**marker);
     }
@@ -283,7 +322,19 @@ void Session::dataset_flushed(const FilemapEntry& entry) {
   for (const std::string& relative : gone->second) {
     Status status = fs_.remove_if_exists(prefix() + "/" + relative);
     if (!status.ok()) log::warning("{}", status.message());
+    // The name may be in use again.
+    auto newer = markers_->find(relative);
+    if (newer.ok() && *newer && (*newer)->dataset > id) {
+      (void)markers_->put(**newer, markers_visible());
+    }
   }
+}
+
+void Session::point_to_container(Marker marker) {
+  marker.container = true;
+  marker.service.clear();
+  Status status = markers_->put(marker, markers_visible());
+  if (!status.ok()) log::warning("{}", status.message());
 }
 
 void Session::dataset_gone(const FilemapEntry& entry) {

@@ -23,7 +23,8 @@ std::uint64_t generation_of(const std::string& name) {
 }  // namespace
 
 // A filemap that is damaged costs the ranks it lists, which redundancy covers; it must not cost the
-// rest. One that cannot be read now may be readable later: it is kept.
+// rest. One that cannot be read now may be readable later: it is kept, and remembered, for what
+// redundancy cannot do without it is not lost.
 Result<Filemap> Cache::read_node_filemaps(std::vector<std::string>& old_names,
                                           std::vector<std::string>& kept_names) {
   Filemap all;
@@ -43,6 +44,7 @@ Result<Filemap> Cache::read_node_filemaps(std::vector<std::string>& old_names,
       all.merge(*filemap);
     } else {
       log::warning("{}; the files it lists count as lost", filemap.status().message());
+      if (!useless && unreadable_.ok()) unreadable_ = filemap.status();
     }
   }
   return all;
@@ -114,14 +116,49 @@ Status Cache::start() {
   }
   SCR_RETURN_IF_ERROR(agree(context_.world(), status, "writing the master filemap"));
   for (const std::string& name : old_names) {
-    status = context_.fs().remove_if_exists(At(context_.control(), name));
-    if (!status.ok()) log::warning("{}", status.message());
+    const At at(context_.control(), name);
+    for (const At& file : {at, journal_of(at)}) {
+      status = context_.fs().remove_if_exists(file);
+      if (!status.ok()) log::warning("{}", status.message());
+    }
   }
   return {};
 }
 
 Status Cache::save() {
-  return write_filemap(context_.fs(), At(context_.control(), name_), filemap_);
+  added_to_ = {-1, -1};
+  const At at(context_.control(), name_);
+  SCR_RETURN_IF_ERROR(write_filemap(context_.fs(), at, filemap_));
+  journal_.drop(context_.fs(), at);
+  return {};
+}
+
+Status Cache::add_file(int rank, int dataset, FileMeta meta) {
+  FilemapEntry& entry = filemap_.at(rank, dataset);
+  if (added_to_ != std::pair(rank, dataset)) {
+    added_names_.clear();
+    for (const FileMeta& known : entry.files) added_names_.insert(known.file);
+    added_to_ = {rank, dataset};
+  }
+  if (added_names_.contains(meta.file)) return {};
+  const std::string name = meta.file;
+  entry.files.push_back(std::move(meta));
+  if (Status status = append(rank, dataset, entry.files.back()); !status.ok()) {
+    entry.files.pop_back();
+    return status;
+  }
+  added_names_.insert(name);
+  return {};
+}
+
+// To the journal; a whole filemap takes its place when it fails or is long.
+Status Cache::append(int rank, int dataset, const FileMeta& meta) {
+  constexpr std::uint64_t kLongestJournal = std::uint64_t{64} << 20U;
+  if (journal_.size() < kLongestJournal) {
+    const At at(context_.control(), name_);
+    if (journal_.append(context_.fs(), at, rank, dataset, meta).ok()) return {};
+  }
+  return save();
 }
 
 Status Cache::remove_dataset(int dataset) {
@@ -176,17 +213,30 @@ Status Cache::forget(int rank, int dataset) {
   return save();
 }
 
-bool Cache::is_whole(int rank, int dataset) const {
+Status check_cached_file(FileSystem& fs, const Directory& directory, const FileMeta& meta) {
+  if (!meta.complete || !meta.crc) return corrupt("'" + meta.file + "' was never complete");
+  const At at(directory, meta.file);
+  SCR_ASSIGN_OR_RETURN(const FileInfo info, fs.info(at));
+  if (info.type == FileInfo::Type::kRegular && info.size == meta.size) return {};
+  return corrupt(fmt::format("'{}' has {} bytes, but {} are recorded for it", at.display(),
+                             info.size, meta.size));
+}
+
+Status Cache::check_whole(int rank, int dataset) const {
   const FilemapEntry* entry = filemap_.get(rank, dataset);
-  if (entry == nullptr || entry->expected_files != static_cast<int>(entry->files.size()))
-    return false;
+  if (entry == nullptr || entry->expected_files != static_cast<int>(entry->files.size())) {
+    return not_found("not all of its files are listed");
+  }
   auto directory = context_.fs().open_directory(entry->directory);
-  if (!directory.ok()) return entry->files.empty();
-  return std::all_of(entry->files.begin(), entry->files.end(), [&](const FileMeta& meta) {
-    auto info = context_.fs().info(At(**directory, meta.file));
-    return meta.complete && meta.crc && info.ok() && info->type == FileInfo::Type::kRegular &&
-           info->size == meta.size;
-  });
+  if (!directory.ok()) return entry->files.empty() ? Status() : directory.status();
+  for (const FileMeta& meta : entry->files) {
+    SCR_RETURN_IF_ERROR(check_cached_file(context_.fs(), **directory, meta));
+  }
+  return {};
+}
+
+Status Cache::unreadable_filemap() const {
+  return agree(context_.world(), unreadable_, "reading a filemap", Report::kQuiet);
 }
 
 }  // namespace scr

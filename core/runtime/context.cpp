@@ -14,16 +14,7 @@ std::string ActiveRedundancy::dataset_directory(int dataset_id) const {
 
 Status agree(Communicator& comm, const Status& mine, std::string_view what, Report report) {
   if (!mine.ok() && report == Report::kLog) log::error("{}", mine.message());
-  const std::int64_t none = comm.size();
-  const std::int64_t first = comm.all_reduce(mine.ok() ? none : comm.rank(), ReduceOp::kMin);
-  if (first == none) return {};
-  const std::string text =
-      comm.broadcast_string(std::string(mine.message()), static_cast<int>(first));
-  auto code = static_cast<std::int64_t>(comm.rank() == first ? mine.code() : StatusCode::kOk);
-  code = comm.all_reduce(code, ReduceOp::kMax);
-  if (!mine.ok()) return mine;
-  return {static_cast<StatusCode>(code),
-          fmt::format("{} failed on rank {}: {}", what, first, text)};
+  return agree_all(comm, mine, what);
 }
 
 Result<std::unique_ptr<Context>> Context::create(FileSystem& fs,
@@ -40,6 +31,7 @@ Result<std::unique_ptr<Context>> Context::create(FileSystem& fs,
     return failed_precondition("h5scr is disabled (SCR_ENABLE=0)");
   }
   context->alone_ = options.alone;
+  context->transparent_ = options.mode == config::Mode::kTransparent;
   if (options.alone) SCR_RETURN_IF_ERROR(context->take_slot(options.slot));
   context->nodes_ = make_node_communicators(comm, host);
   SCR_RETURN_IF_ERROR(context->open_directories());
@@ -70,6 +62,8 @@ Status Context::configure(const RunOptions& options) {
   SCR_ASSIGN_OR_RETURN(config::Config config, config::Config::build(std::move(sources)));
   config_ = std::make_unique<config::Config>(std::move(config));
   log::set_verbosity(static_cast<int>(config_->get_uint("SCR_DEBUG")));
+  warn_after_ = config_->get_double("SCR_COLLECTIVE_WARNING");
+  give_up_after_ = config_->get_double("SCR_COLLECTIVE_TIMEOUT");
   if (rank() == 0) {
     for (const std::string& warning : config_->warnings()) log::warning("{}", warning);
   }
@@ -100,24 +94,40 @@ Result<std::string> Context::group_value(const std::string& group) const {
 }
 
 Status Context::take_slot(const std::string& slot) {
-  constexpr int kSlots = 1024;
-  const std::string base = config_->get_path("SCR_CNTL_BASE");
+  constexpr int kTries = 1024;
   const std::string job_id = job_.job_id;
-  for (int i = 0; i < (slot.empty() ? kSlots : 1); ++i) {
-    job_.job_id = job_id + "." + (slot.empty() ? fmt::format("s{}", i) : slot);
-    SCR_ASSIGN_OR_RETURN(auto directory,
-                         prepare_private_directory(fs(), base, job_.private_path()));
-    OpenOptions options = OpenOptions::read_write();
-    options.create = true;
-    options.mode = 0600;
-    SCR_ASSIGN_OR_RETURN(slot_lock_, fs().open(At(*directory, "slot.lock"), options));
-    const Status status = slot_lock_->lock(LockMode::kExclusive, /*wait=*/false);
-    if (status.ok()) return {};
-    if (status.code() != StatusCode::kUnavailable) return status;
+  int number = 0;
+  for (int i = 0; i < kTries; ++i) {
+    job_.job_id = job_id + "." + (slot.empty() ? fmt::format("s{}", number) : slot);
+    SCR_ASSIGN_OR_RETURN(const Slot state, try_slot());
+    if (state == Slot::kTaken) return {};
+    if (state == Slot::kInUse && !slot.empty()) break;
+    if (state == Slot::kInUse) ++number;
   }
-  slot_lock_.reset();
   return failed_precondition(fmt::format("job {} is running already: '{}/{}' is locked",
-                                         job_.job_id, base, job_.private_path()));
+                                         job_.job_id, config_->get_path("SCR_CNTL_BASE"),
+                                         job_.private_path()));
+}
+
+Result<Context::Slot> Context::try_slot() {
+  const std::string base = config_->get_path("SCR_CNTL_BASE");
+  SCR_ASSIGN_OR_RETURN(auto directory, prepare_private_directory(fs(), base, job_.private_path()));
+  OpenOptions options = OpenOptions::read_write();
+  options.create = true;
+  options.mode = 0600;
+  const At at(*directory, "slot.scrinfo.lock");
+  auto lock = fs().open(at, options);
+  if (lock.status().code() == StatusCode::kNotFound) return Slot::kVanished;
+  SCR_RETURN_IF_ERROR(lock.status());
+  const Status status = (*lock)->lock(LockMode::kExclusive, /*wait=*/false);
+  if (status.code() == StatusCode::kUnavailable) return Slot::kInUse;
+  SCR_RETURN_IF_ERROR(status);
+  // Who had it may have removed it meanwhile, and others may have made it anew.
+  SCR_ASSIGN_OR_RETURN(const FileInfo mine, (*lock)->info());
+  auto there = fs().info(at);
+  if (!there.ok() || there->inode != mine.inode) return Slot::kVanished;
+  slot_lock_ = std::move(*lock);
+  return Slot::kTaken;
 }
 
 Status Context::open_directories() {
@@ -142,6 +152,16 @@ Status Context::open_directories() {
     if (status.errno_value() == EEXIST) status = {};
   }
   return agree(world(), status, "making the directory .scr in the prefix directory");
+}
+
+Status Context::make_directories_again() {
+  const std::string base = config_->get_path("SCR_CNTL_BASE");
+  SCR_ASSIGN_OR_RETURN(control_, prepare_private_directory(fs(), base, job_.private_path()));
+  for (const auto& [path, store] : stores_) {
+    SCR_ASSIGN_OR_RETURN(store->directory,
+                         prepare_private_directory(fs(), path, job_.private_path()));
+  }
+  return {};
 }
 
 Status Context::open_store(const config::StoreDescriptor& descriptor) {

@@ -58,9 +58,17 @@ class Context {
   const config::Config& config() const { return *config_; }
   const JobInfo& job() const { return job_; }
   bool alone() const { return alone_; }
+  bool transparent() const { return transparent_; }
   const Directory& control() const { return *control_; }
   // ".scr" in the prefix directory.
   std::string prefix_scr() const { return job_.prefix + "/.scr"; }
+
+  // Collective, at the start of a call that the program makes on all ranks: waits for all of them,
+  // and warns of those that do not come (SCR_COLLECTIVE_WARNING, SCR_COLLECTIVE_TIMEOUT).
+  void meet(const std::string& what) const { world_->meet({what, warn_after_, give_up_after_}); }
+
+  // Not collective: makes control and cache directories once more, after somebody removed them.
+  Status make_directories_again();
 
   // The redundancy descriptor for a dataset; never null after create().
   const ActiveRedundancy& redundancy_for(int id, bool output) const;
@@ -70,6 +78,8 @@ class Context {
   Status configure(const RunOptions& options);
   // Makes the slot part of the job's id.
   Status take_slot(const std::string& slot);
+  enum class Slot { kTaken, kInUse, kVanished };
+  Result<Slot> try_slot();
   Status open_directories();
   Status open_store(const config::StoreDescriptor& descriptor);
   Status activate_redundancy(const config::RedundancyDescriptor& descriptor);
@@ -82,8 +92,11 @@ class Context {
   NodeCommunicators nodes_;
   std::string host_;
   std::unique_ptr<config::Config> config_;
+  double warn_after_ = 0;
+  double give_up_after_ = 0;
   JobInfo job_;
   bool alone_ = false;
+  bool transparent_ = false;
   std::unique_ptr<File> slot_lock_;
   std::unique_ptr<Directory> control_;
   std::map<std::string, std::unique_ptr<Store>> stores_;

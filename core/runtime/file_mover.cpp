@@ -10,6 +10,12 @@
 
 namespace scr {
 
+std::string moving_name(const std::string& file) {
+  const std::size_t slash = file.rfind('/');
+  const std::size_t start = slash == std::string::npos ? 0 : slash + 1;
+  return file.substr(0, start) + ".moving." + file.substr(start);
+}
+
 namespace {
 
 constexpr int kTag = 301;
@@ -52,9 +58,12 @@ class Sender {
         pieces_(cut(entry, context.config().get_bytes("SCR_MPI_BUF_SIZE"))) {
     auto directory = context.fs().open_directory(entry.directory);
     if (directory.ok()) directory_ = std::move(*directory);
+    failure_ = directory.status();
   }
 
   bool done() const { return next_ == pieces_.size() && in_flight_.empty(); }
+  // The first read that failed.
+  const Status& failure() const { return failure_; }
 
   // True if something moved.
   bool progress() {
@@ -75,12 +84,12 @@ class Sender {
     Buffered& slot = in_flight_.emplace_back();
     slot.buffer.resize(piece.length);
     Status status = read(piece, slot.buffer);
-    if (!status.ok()) log::error("{}", status.message());
+    if (!status.ok() && failure_.ok()) failure_ = status;
     slot.request = context_.world().start_send(slot.buffer, to_, kTag);
   }
 
   Status read(const Piece& piece, std::span<std::byte> buffer) {
-    if (!directory_) return not_found("cannot open '" + entry_.directory + "'");
+    if (!directory_) return failure_;
     if (!file_ || open_index_ != piece.file) {
       const At at(*directory_, entry_.files[piece.file].file);
       SCR_ASSIGN_OR_RETURN(file_, context_.fs().open(at, OpenOptions::read()));
@@ -98,13 +107,8 @@ class Sender {
   std::unique_ptr<Directory> directory_;
   std::unique_ptr<File> file_;
   std::size_t open_index_ = 0;
+  Status failure_;
 };
-
-std::string temporary_name(const std::string& file) {
-  const std::size_t slash = file.rfind('/');
-  const std::size_t start = slash == std::string::npos ? 0 : slash + 1;
-  return file.substr(0, start) + ".moving." + file.substr(start);
-}
 
 std::string parent_of(const std::string& file) {
   const std::size_t slash = file.rfind('/');
@@ -147,7 +151,7 @@ class Receiver {
     for (std::size_t i = 0; status_.ok() && i < files_.size(); ++i) status_ = verify_and_close(i);
     for (const FileMeta& meta : incoming_.entry.files) {
       if (!directory_) break;
-      const At temporary(*directory_, temporary_name(meta.file));
+      const At temporary(*directory_, moving_name(meta.file));
       if (status_.ok()) {
         status_ = context_.fs().rename(temporary, At(*directory_, meta.file));
       } else {
@@ -166,7 +170,7 @@ class Receiver {
       if (std::string parent = parent_of(meta.file); !parent.empty()) {
         SCR_RETURN_IF_ERROR(fs.make_directories(At(*directory_, parent), 0700));
       }
-      const At at(*directory_, temporary_name(meta.file));
+      const At at(*directory_, moving_name(meta.file));
       SCR_ASSIGN_OR_RETURN(auto file, fs.open(at, OpenOptions::create_truncate()));
       files_.push_back(std::move(file));
     }
@@ -237,6 +241,10 @@ Status move_files(Context& context, Cache& cache, int dataset,
     Status received = receiver->finish();
     if (status.ok()) status = received;
   }
+  Status sent;
+  for (const Sender& sender : senders) {
+    if (sent.ok()) sent = sender.failure();
+  }
 
   // Acknowledge; the sender's copy goes only now.
   std::vector<RankMessage> acknowledgements;
@@ -245,7 +253,7 @@ Status move_files(Context& context, Cache& cache, int dataset,
        context.world().sparse_exchange(std::move(acknowledgements))) {
     SCR_RETURN_IF_ERROR(cache.remove_entry(acknowledged.rank, dataset));
   }
-  return status;
+  return status.ok() ? sent : status;
 }
 
 }  // namespace scr

@@ -7,11 +7,15 @@
 // killed at any instant finds at least one whole copy.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "core/runtime/cache.hpp"
 
 namespace scr {
+
+// The name of a file while it arrives: ".moving.<name>" in the same folder.
+std::string moving_name(const std::string& file);
 
 struct OutgoingFiles {
   int rank = 0;  // whose files; also the process that wants them
@@ -23,8 +27,8 @@ struct IncomingFiles {
 };
 
 // Moves the files of one dataset. `incoming` is set on processes that are to receive. Returns ok if
-// the own files arrived (or nothing was to come); a failed receive leaves the sender's copy in
-// place.
+// the own files arrived (or nothing was to come) and those to send could be read; a failed receive
+// leaves the sender's copy in place.
 Status move_files(Context& context, Cache& cache, int dataset,
                   const std::vector<OutgoingFiles>& outgoing,
                   const std::optional<IncomingFiles>& incoming);

@@ -8,7 +8,9 @@
 #include <array>
 #include <csignal>
 
+#include "core/base/background_thread.hpp"
 #include "core/base/log.hpp"
+#include "core/base/progress.hpp"
 
 namespace scr {
 
@@ -23,14 +25,6 @@ constexpr int kPollShare = 20;  // looking at a long transfer file takes at most
 
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// A rank is often bound to one core, which the program needs; the thread may use any.
-void use_all_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (int i = 0; i < CPU_SETSIZE; ++i) CPU_SET(i, &set);
-  pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
 }  // namespace
@@ -48,6 +42,10 @@ Flusher::~Flusher() {
   if (thread_.joinable()) thread_.join();
 }
 
+config::FlushType Flusher::type_of(const DatasetDescriptor& dataset) const {
+  return context_.redundancy_for(dataset.id, dataset.output).store->descriptor.flush;
+}
+
 flush::FlushOptions Flusher::options(bool background) const {
   const config::Config& config = context_.config();
   flush::FlushOptions options;
@@ -55,6 +53,7 @@ flush::FlushOptions Flusher::options(bool background) const {
   options.container_size = config.get_bytes("SCR_CONTAINER_SIZE");
   options.container_parity = config.get_uint("SCR_CONTAINER_PARITY");
   options.width = static_cast<int>(config.get_uint("SCR_FLUSH_WIDTH"));
+  options.keep_newer = context_.transparent();
   options.copy.buffer = config.get_bytes("SCR_FILE_BUF_SIZE");
   if (background) {
     options.copy.bytes_per_second = static_cast<double>(config.get_bytes("SCR_FLUSH_ASYNC_BW"));
@@ -72,9 +71,14 @@ Result<std::unique_ptr<flush::Flush>> Flusher::prepare(const DatasetDescriptor& 
   for (const FileMeta& meta : entry->files) {
     if (meta.type == FileType::kFull) files.push_back(meta);
   }
-  return flush::Flush::prepare(context_.world(), context_.node(), context_.fs(),
-                               context_.job().prefix, dataset, entry->directory, files,
-                               options(background));
+  SCR_ASSIGN_OR_RETURN(
+      auto flush,
+      flush::Flush::prepare(context_.world(), context_.node(), context_.fs(), context_.job().prefix,
+                            dataset, entry->directory, files, options(background)));
+  flush->set_observer(watch_progress(context_.rank(),
+                                     fmt::format("flush of dataset {}", dataset.id),
+                                     flush->bytes_total(), background));
+  return flush;
 }
 
 Status Flusher::flush(const DatasetDescriptor& dataset) {
@@ -85,7 +89,7 @@ Status Flusher::flush(const DatasetDescriptor& dataset) {
 
 Status Flusher::begin(const DatasetDescriptor& dataset) {
   SCR_ASSIGN_OR_RETURN(auto flush, prepare(dataset, /*background=*/true));
-  const bool daemon = context_.config().flush_type() == config::FlushType::kDaemon;
+  const bool daemon = type_of(dataset) == config::FlushType::kDaemon;
   std::string transfer = daemon ? give_to_daemon(*flush) : std::string();
   // One that an earlier run completed may end at once: the thread must not have a hand on it then.
   const bool copied = flush->copied();
@@ -94,19 +98,13 @@ Status Flusher::begin(const DatasetDescriptor& dataset) {
     queue_.push_back({std::move(flush), Clock::now(), std::move(transfer), copied});
   }
   if (!thread_.joinable()) {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread inherits the mask
-    thread_ = std::thread([this] { run(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    thread_ = start_background_thread([this] { run(); });
   }
   wake_.notify_all();
   return {};
 }
 
 void Flusher::run() {
-  use_all_cores();
   std::unique_lock lock(mutex_);
   while (!stop_) {
     auto next =
@@ -145,6 +143,7 @@ std::string Flusher::give_to_daemon(const flush::Flush& flush) {
   flush::Transfer transfer;
   transfer.dataset = flush.dataset().id;
   transfer.created = flush.dataset().created;
+  transfer.attempt = flush.attempt();
   transfer.rank = context_.rank();
   transfer.bytes_per_second = bandwidth[0];
   transfer.percent = flush.copy_options().percent;

@@ -39,6 +39,8 @@ class Flusher {
   // that this one can take it up. What they have copied stays.
   void take_over_transfers();
 
+  // How datasets of its store are flushed: STORE=... FLUSH=, which is SCR_FLUSH_TYPE if not given.
+  config::FlushType type_of(const DatasetDescriptor& dataset) const;
   // Brings a dataset to the prefix directory before it returns.
   Status flush(const DatasetDescriptor& dataset);
   // Starts to; the queue may hold several.

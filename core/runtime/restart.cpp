@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <set>
 
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
+#include "core/base/progress.hpp"
+#include "core/base/text.hpp"
 #include "core/runtime/file_mover.hpp"
 #include "core/runtime/stored_descriptor.hpp"
 #include "redundancy/redundancy.hpp"
@@ -25,6 +28,15 @@ struct Restoration {
   std::optional<StoredDescriptor> descriptor;   // of this rank
   std::optional<std::string> directory;         // of this rank's files
   std::unique_ptr<Directory> opened = nullptr;  // the same, once it is certain to stay
+  // The first failure on this process to reach data that may be whole all the same.
+  Status unreached = {};
+  // The node that had the files of this rank, if they are lost and their set could not be rebuilt.
+  std::optional<std::string> lost_node = {};
+  std::uint64_t failed_sets = 0;  // that this rank is the first member of
+
+  void note(const Status& status) {
+    if (unreached.ok() && status.may_hide_sound_data()) unreached = status;
+  }
 };
 
 // The largest id below `bound` that any process knows, 0 if there is none.
@@ -95,7 +107,9 @@ Result<Hash> announce(Restoration& r) {
     Filemap single;
     single.at(rank, r.id) = *entry;
     Hash& message = send.at(std::to_string(rank));
-    message.set_value("WHOLE", r.cache.is_whole(rank, r.id) ? 1 : 0);
+    const Status whole = r.cache.check_whole(rank, r.id);
+    r.note(whole);
+    message.set_value("WHOLE", whole.ok() ? 1 : 0);
     message.set_value("PLACE", place_of(r.context, descriptor->store));
     message.set("MAP", single.to_hash());
   }
@@ -189,6 +203,7 @@ Status distribute(Restoration& r) {
   }
   Status moved = move_files(r.context, r.cache, r.id, outgoing, incoming);
   if (!moved.ok()) log::warning("dataset {}: {}", r.id, moved.message());
+  r.note(moved);
   return agree(world, status, "distributing files");
 }
 
@@ -282,17 +297,15 @@ Status register_rebuilt(void* context, const redundancy::HostedMember& member) {
   });
 }
 
-bool member_is_present(const Restoration& r, const redundancy::MemberFiles& member,
-                       const redundancy::RedundancySet& set, const Directory& directory) {
-  auto whole = [&](const FileMeta& meta) {
-    auto info = r.context.fs().info(At(directory, meta.file));
-    return meta.complete && meta.crc && info.ok() && info->type == FileInfo::Type::kRegular &&
-           info->size == meta.size;
-  };
-  if (r.cache.filemap().get(r.context.rank(), r.id) == nullptr) return false;
-  if (!std::all_of(member.files.begin(), member.files.end(), whole)) return false;
-  return set.scheme == redundancy::Scheme::kSingle ||
-         (!member.redundancy.file.empty() && whole(member.redundancy));
+// Ok if the member's files are there, with their sizes.
+Status check_member(const Restoration& r, const redundancy::MemberFiles& member,
+                    const redundancy::RedundancySet& set, const Directory& directory) {
+  for (const FileMeta& meta : member.files) {
+    SCR_RETURN_IF_ERROR(check_cached_file(r.context.fs(), directory, meta));
+  }
+  if (set.scheme == redundancy::Scheme::kSingle) return {};
+  if (member.redundancy.file.empty()) return not_found("its redundancy file is not listed");
+  return check_cached_file(r.context.fs(), directory, member.redundancy);
 }
 
 // All files of the rank in the set are listed, as the filemap expected them.
@@ -316,21 +329,73 @@ Status rebuild_set(Restoration& r, const redundancy::RedundancySet& set, bool ve
   member.directory = r.opened.get();
   if (entry_is_complete(entry)) {
     member.content = member_files(*entry, *r.descriptor, set, r.context.rank());
-    member.present = member_is_present(r, member.content, set, *r.opened);
+    Status checked = check_member(r, member.content, set, *r.opened);
+    member.present = checked.ok();
+    if (checked.may_hide_sound_data()) member.problem = checked;
   }
   member.content.index = member.index;
   std::vector<int> hosts;
   for (const auto& m : set.members) hosts.push_back(m.rank);
   std::vector<redundancy::HostedMember> mine{std::move(member)};
   RegisterContext context{&r};
+  redundancy::EncodeOptions options;
+  options.progress =
+      watch_growing_progress(r.context.rank(), fmt::format("rebuild of dataset {}", r.id));
   auto result = redundancy::rebuild(r.context.world(), r.context.fs(), set, hosts, mine, verify,
-                                    register_rebuilt, &context);
-  if (!result.ok()) return result.status();
+                                    register_rebuilt, &context, options);
+  if (!result.ok()) {
+    const auto& self = set.members[static_cast<std::size_t>(mine.front().index)];
+    if (!mine.front().lost_because.empty()) r.lost_node = self.host;
+    if (self.rank == set.members.front().rank) ++r.failed_sets;
+    return result.status();
+  }
   if (mine.front().rebuilt) {
     rebuilt = true;
     return register_rebuilt(&context, mine.front());
   }
   return {};
+}
+
+// "node1 (rank 2, 3), node2 (rank 4)", of bounded length.
+std::string losses_in_words(const std::map<std::string, std::vector<int>>& ranks_by_node) {
+  constexpr std::size_t kNodes = 16;
+  constexpr std::size_t kRanks = 32;  // of a node
+  std::string text;
+  std::size_t nodes = 0;
+  for (const auto& [node, ranks] : ranks_by_node) {
+    if (++nodes > kNodes) continue;
+    const std::span<const int> named(ranks.data(), std::min(ranks.size(), kRanks));
+    const std::string more =
+        ranks.size() > kRanks ? fmt::format(" and {} more", ranks.size() - kRanks) : "";
+    text += fmt::format("{}{} (rank {}{})", text.empty() ? "" : ", ", node, fmt::join(named, ", "),
+                        more);
+  }
+  if (nodes > kNodes) text += fmt::format(" and {} more nodes", nodes - kNodes);
+  return text;
+}
+
+// Collective. The failure of one set names what this set has lost; where several have failed, all
+// that is lost is named.
+Status with_all_losses(Restoration& r, const Status& status) {
+  Communicator& world = r.context.world();
+  const std::uint64_t sets = world.all_reduce(r.failed_sets, ReduceOp::kSum);
+  if (sets < 2) return status;
+  std::vector<RankMessage> mine;
+  if (r.lost_node) {
+    const auto bytes = std::as_bytes(std::span(*r.lost_node));
+    mine.push_back({0, {bytes.begin(), bytes.end()}});
+  }
+  std::map<std::string, std::vector<int>> ranks_by_node;
+  for (const RankMessage& message : world.sparse_exchange(std::move(mine))) {
+    const std::string node(reinterpret_cast<const char*>(message.data.data()), message.data.size());
+    ranks_by_node[node].push_back(message.rank);
+  }
+  const std::string losses = world.broadcast_string(losses_in_words(ranks_by_node), 0);
+  return {status.code(),
+          fmt::format(
+              "{}; in all {} redundancy sets cannot be rebuilt, for the files of these nodes are "
+              "lost: {}",
+              status.message(), sets, losses)};
 }
 
 // Rebuilds every set of this rank, in the order of their ids. A set that fails does not keep the
@@ -347,7 +412,8 @@ Status rebuild_all(Restoration& r, bool verify, std::uint64_t& rebuilt_ranks) {
   }
   Communicator& world = r.context.world();
   rebuilt_ranks = world.all_reduce(std::uint64_t{rebuilt ? 1u : 0u}, ReduceOp::kSum);
-  SCR_RETURN_IF_ERROR(agree(world, status, "rebuilding files", Report::kQuiet));
+  status = agree(world, status, "rebuilding files", Report::kQuiet);
+  if (!status.ok()) return with_all_losses(r, status);
   // Now that everything is there: the entry is whole and the dataset is complete.
   status = r.cache.update(world.rank(), r.id, [&](FilemapEntry& entry) {
     entry.dataset = r.dataset;
@@ -382,11 +448,77 @@ Status restore(Restoration& r, bool verify, CachedDataset& result) {
   return {};
 }
 
+constexpr std::string_view kUnreachedAdvice =
+    "the cache cannot be read as a whole, and what cannot be read may be sound, so nothing is "
+    "given up (try "
+    "again, or set SCR_CACHE_PURGE=1 to go on without what the cache holds)";
+
+// Collective: whether a dataset that was not restored may be whole, and could only not be read. The
+// run must not go on without it then: it would start from an older state, and its next checkpoint
+// would take the place of this one.
+Status agree_unreached(Restoration& r, const Status& status, const Status& filemaps) {
+  const Status& mine = status.may_hide_sound_data() ? status
+                       : !r.unreached.ok()          ? r.unreached
+                                                    : filemaps;
+  const Status all = agree(r.context.world(), mine, "reading the cache", Report::kQuiet);
+  return all.with_context(
+      fmt::format("dataset {} ('{}'): {}", r.id, r.dataset.name, kUnreachedAdvice));
+}
+
+// A move or rebuild that was killed leaves files under temporary names beside those it was to make.
+// They are told by these: nothing else in the directories is touched, for other ranks use them too.
+void remove_leftovers(FileSystem& fs, const Directory& directory, const std::string& folder,
+                      const std::set<std::string>& files, const std::vector<std::string>& starts) {
+  auto entries = fs.list(At(directory, folder.empty() ? "." : folder));
+  if (!entries.ok()) return;
+  for (const DirectoryEntry& found : *entries) {
+    if (found.type != FileInfo::Type::kRegular || !found.name.starts_with('.')) continue;
+    const std::string path = folder.empty() ? found.name : folder + "/" + found.name;
+    const bool rebuilt =
+        folder.empty() && std::ranges::any_of(starts, [&](const auto& start) {
+          return found.name.starts_with(start) && text::parse_uint(found.name.substr(start.size()));
+        });
+    if (!rebuilt && !files.contains(path)) continue;
+    Status removed = fs.remove_if_exists(At(directory, path));
+    if (removed.ok()) {
+      log::info("removed '{}/{}', which a killed run left", directory.path(), path);
+    } else {
+      log::warning("{}", removed.message());
+    }
+  }
+}
+
+// Not collective. Before any process moves or rebuilds a file.
+void remove_leftovers(Context& context, const Cache& cache, int rank, int id) {
+  const FilemapEntry& entry = *cache.filemap().get(rank, id);
+  auto descriptor = StoredDescriptor::from_hash(entry.redundancy);
+  auto directory = context.fs().open_directory(entry.directory);
+  if (!descriptor.ok() || !directory.ok() || entry.directory == context.job().prefix) return;
+  std::set<std::string> files;
+  std::set<std::string> folders = {""};
+  for (const FileMeta& meta : entry.files) {
+    files.insert(moving_name(meta.file));
+    const std::size_t slash = meta.file.rfind('/');
+    if (slash != std::string::npos) folders.insert(meta.file.substr(0, slash));
+  }
+  std::vector<std::string> starts;
+  for (const auto& set : descriptor->sets) {
+    starts.push_back(redundancy::temporary_name_start(set, set.index_of(rank)));
+  }
+  for (const std::string& folder : folders) {
+    remove_leftovers(context.fs(), **directory, folder, files, starts);
+  }
+}
+
 }  // namespace
 
 Result<std::vector<CachedDataset>> restore_cache(Context& context, Cache& cache) {
+  for (const int id : cache.filemap().datasets()) {
+    for (const int rank : cache.filemap().ranks(id)) remove_leftovers(context, cache, rank, id);
+  }
   std::vector<CachedDataset> datasets;
   bool have_checkpoint = false;
+  const Status filemaps = cache.unreadable_filemap();
   for (int id = next_dataset(context, cache, std::numeric_limits<int>::max()); id > 0;
        id = next_dataset(context, cache, id)) {
     Restoration r{context, cache, id, {}, {}, {}};
@@ -404,6 +536,8 @@ Result<std::vector<CachedDataset>> restore_cache(Context& context, Cache& cache)
     const bool verify = r.dataset.is_checkpoint() && !have_checkpoint;
     Status status = restore(r, verify, result);
     if (!status.ok()) {
+      const Status unreached = agree_unreached(r, status, filemaps);
+      if (!unreached.ok() && (!have_checkpoint || r.dataset.output)) return unreached;
       if (context.rank() == 0) {
         log::warning("dataset {} ('{}') cannot be restored from the cache: {}", id, r.dataset.name,
                      status.message());
@@ -415,6 +549,7 @@ Result<std::vector<CachedDataset>> restore_cache(Context& context, Cache& cache)
     have_checkpoint = have_checkpoint || (result.usable && r.dataset.is_checkpoint());
     datasets.insert(datasets.begin(), std::move(result));
   }
+  if (datasets.empty() && !filemaps.ok()) return filemaps.with_context(kUnreachedAdvice);
   return datasets;
 }
 
@@ -422,8 +557,13 @@ Status verify_cached_dataset(Context& context, Cache& cache, CachedDataset& data
   if (dataset.verified) return {};
   Restoration r{context, cache, dataset.dataset.id, dataset.dataset, {}, {}};
   Status status = restore(r, /*verify=*/true, dataset);
-  dataset.usable = status.ok();
-  return status;
+  if (status.ok()) return {};
+  SCR_RETURN_IF_ERROR(agree_unreached(r, status, {}));
+  if (context.rank() == 0) {
+    log::warning("dataset {} ('{}') is damaged: {}", r.id, r.dataset.name, status.message());
+  }
+  dataset.usable = false;
+  return {};
 }
 
 }  // namespace scr

@@ -24,10 +24,12 @@ struct CachedDataset {
 };
 
 // Collective. Ascending by id. Fails on all ranks if the cache holds a file-per-process dataset of
-// another number of ranks, without touching it.
+// another number of ranks, without touching it; also if data that may be sound cannot be read
+// (an I/O error), redundancy cannot do without it, and no newer checkpoint takes its place.
 Result<std::vector<CachedDataset>> restore_cache(Context& context, Cache& cache);
 
-// Collective: reads a dataset in full, repairs what is damaged. For a checkpoint that was not
+// Collective: reads a dataset in full, repairs what is damaged; it is not `usable` afterwards if it
+// is lost. Fails only if it could not be read but may be sound. For a checkpoint that was not
 // chosen first.
 Status verify_cached_dataset(Context& context, Cache& cache, CachedDataset& dataset);
 

@@ -25,9 +25,11 @@ Result<std::unique_ptr<Runtime>> Runtime::start(FileSystem& fs, std::unique_ptr<
   SCR_RETURN_IF_ERROR(runtime->restore());
   SCR_RETURN_IF_ERROR(runtime->clean_prefix());
   // Programs that do not call SCR_* read where the data is.
-  const bool fetches = options.mode == config::Mode::kNative;
-  if (fetches && runtime->restart_candidate() == nullptr)
+  const bool wanted = runtime->restart_candidate() == nullptr ||
+                      runtime->context_->config().get_bool("SCR_GLOBAL_RESTART");
+  if (options.mode == config::Mode::kNative && wanted) {
     SCR_RETURN_IF_ERROR(runtime->fetch_newest());
+  }
   const config::Config& config = runtime->context_->config();
   runtime->timer_ = CheckpointTimer(
       {config.get_uint("SCR_CHECKPOINT_INTERVAL"), config.get_double("SCR_CHECKPOINT_SECONDS"),
@@ -52,6 +54,10 @@ Status Runtime::open_job() {
   info.host = c.host();
   info.prefix = c.job().prefix;
   auto owner = JobOwner::hold(c.fs(), c.control(), info);
+  // scr_clean may have taken the directories away between our making and our holding them.
+  if (owner.status().code() == StatusCode::kUnavailable && c.make_directories_again().ok()) {
+    owner = JobOwner::hold(c.fs(), c.control(), info);
+  }
   if (owner.ok()) owner_ = std::move(*owner);
   Status status = owner.status();
   if (status.ok() && c.node().rank() == 0) {
@@ -90,6 +96,7 @@ Status Runtime::open_job() {
 }
 
 Status Runtime::finalize() {
+  context_->meet("SCR_Finalize");
   if (in_dataset()) {
     Status status =
         failed_precondition("SCR_Finalize while a dataset is being written: it is dropped");
@@ -105,6 +112,7 @@ Status Runtime::finalize() {
       if (conditions.exit_reason.empty()) conditions.exit_reason = std::string(kFinalizeCalled);
     });
     status = halt.status();
+    give_sign_of_life(false);
     log_.end(run_event_, {.ok = status.ok() && flushed.ok()});
   }
   status = agree(context_->world(), status, "writing the halt file");
@@ -129,6 +137,7 @@ std::optional<std::string> Runtime::halt_reason(bool count) {
 }
 
 Result<bool> Runtime::need_checkpoint() {
+  context_->meet("SCR_Need_checkpoint");
   poll_flushes();
   if (halt_reason(false)) return true;
   const bool due = context_->rank() == 0 && timer_.due(now());
@@ -136,6 +145,7 @@ Result<bool> Runtime::need_checkpoint() {
 }
 
 Result<bool> Runtime::should_exit() {
+  context_->meet("SCR_Should_exit");
   poll_flushes();
   return halt_reason(false).has_value();
 }

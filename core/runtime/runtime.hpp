@@ -24,6 +24,7 @@
 #include "core/runtime/flusher.hpp"
 #include "core/runtime/restart.hpp"
 #include "flush/index.hpp"
+#include "flush/rank2file.hpp"
 
 namespace scr {
 
@@ -55,8 +56,9 @@ class Runtime {
   // routed at any time without asking the other ranks.
   Status open_window();
   // Completes the window as a dataset. A rank without files gives no name; the lowest rank that has
-  // one decides, and all flags are put together.
-  Status seal_window(const std::string& name, int flags);
+  // one decides, and all flags are put together. Not valid on some rank: the window is dropped, as
+  // complete_dataset() does.
+  Status seal_window(const std::string& name, int flags, bool valid = true);
   // Gives up a window in which nothing was written; its id is used again.
   void close_window();
   int window() const { return writing_ ? writing_->dataset.id : 0; }
@@ -133,6 +135,7 @@ class Runtime {
   // Takes the prefix directory for this job, ends flushes that a killed run left.
   Status open_prefix();
   Status clean_prefix();
+  void give_sign_of_life(bool alive);
   // Keeps the newest SCR_PREFIX_SIZE checkpoints in the prefix directory; output stays.
   void trim_prefix(std::uint64_t keep);
   bool in_prefix(const DatasetDescriptor& dataset);
@@ -145,6 +148,16 @@ class Runtime {
   Status final_flush();
   Status fetch_newest();
   Status fetch(const DatasetDescriptor& dataset, const std::string& directory_name);
+  // Whether a restart reads the files in the prefix directory where they are.
+  bool reads_in_place() const;
+  Status offer_in_place(const DatasetDescriptor& dataset, const std::string& directory_name,
+                        flush::RankFiles files);
+  bool is_in_place(const CachedDataset* candidate) const {
+    return in_place_ && candidate == &in_place_->dataset;
+  }
+  Status fetch_in_turns(
+      const flush::RankFiles& files, const std::string& what,
+      const std::function<Status(const std::function<void(std::uint64_t)>& progress)>& read);
   Status fetch_to_cache(const std::string& directory_name, const flush::RankFiles& files);
   Status check_fetched(const flush::RankFiles& files);
   void mark_fetched(const std::string& directory_name, bool ok);
@@ -182,8 +195,9 @@ class Runtime {
   std::unique_ptr<Cache> cache_;
   std::unique_ptr<Flusher> flusher_;
   std::optional<JobOwner> owner_;
-  std::unique_ptr<File> prefix_lock_;  // on rank 0
-  bool prefix_is_shared_ = false;      // with other processes that work alone
+  std::unique_ptr<File> prefix_lock_;         // on rank 0
+  bool prefix_is_shared_ = false;             // with other processes that work alone
+  std::optional<JobOwnerInfo> prefix_owner_;  // on rank 0, where the prefix directory has no locks
   EventLog log_;
   EventToken run_event_;
   EventToken compute_event_;
@@ -194,6 +208,12 @@ class Runtime {
   bool flush_leftovers_ = false;       // a flush of this run has failed
   std::vector<CachedDataset> cached_;  // ascending by id, the same on all ranks
   std::optional<Writing> writing_;
+  // A checkpoint that a restart reads where it is in the prefix directory.
+  struct InPlace {
+    CachedDataset dataset;
+    flush::RankFiles files;  // of this rank
+  };
+  std::optional<InPlace> in_place_;
   bool in_restart_ = false;
   bool must_exit_ = false;
   int restart_below_ = 0;  // restart candidates have smaller ids; 0: any

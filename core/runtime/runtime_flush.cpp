@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 
 #include "core/base/log.hpp"
+#include "core/base/progress.hpp"
 #include "core/runtime/runtime.hpp"
 #include "core/runtime/stored_descriptor.hpp"
 #include "flush/fetch.hpp"
@@ -64,6 +66,7 @@ Status Runtime::open_prefix() {
       log::warning("cannot lock the prefix directory ({}): make sure that only one job uses it",
                    status.message());
       status = {};
+      prefix_owner_.emplace();
     }
     if (status.ok()) {
       prefix_lock_ = std::move(*lock);
@@ -74,7 +77,12 @@ Status Runtime::open_prefix() {
       info.host = c.host();
       info.heartbeat = std::time(nullptr);
       info.prefix = c.job().prefix;
-      status = directory.ok() ? write_owner_file(c.fs(), **directory, info) : directory.status();
+      status = directory.status();
+      if (status.ok() && prefix_owner_) {
+        status = check_no_other_job(c.fs(), **directory, info);
+        prefix_owner_ = info;
+      }
+      if (status.ok()) status = write_owner_file(c.fs(), **directory, info);
     }
     if (status.ok() && c.config().get_bool("SCR_PREFIX_PURGE")) trim_prefix(0);
     std::vector<std::string> rolled;
@@ -98,6 +106,16 @@ Status Runtime::open_prefix() {
   last_dataset_ = static_cast<int>(last[0]);
   last_checkpoint_ = static_cast<int>(last[1]);
   return {};
+}
+
+// Where the prefix directory has no locks, other jobs see by the heartbeat that this one lives.
+void Runtime::give_sign_of_life(bool alive) {
+  if (!prefix_owner_) return;
+  prefix_owner_->heartbeat = alive ? std::time(nullptr) : 0;
+  auto directory = context_->fs().open_directory(context_->prefix_scr());
+  Status status = directory.status();
+  if (status.ok()) status = write_owner_file(context_->fs(), **directory, *prefix_owner_);
+  if (!status.ok()) log::warning("{}", status.message());
 }
 
 // Once it is known what the cache holds: which of it is in the prefix directory, what cut flushes
@@ -248,7 +266,6 @@ void Runtime::trim_prefix(std::uint64_t keep) {
 Status Runtime::flush_if_due() {
   const config::Config& config = context_->config();
   const auto interval = static_cast<std::int64_t>(config.get_uint("SCR_FLUSH"));
-  const bool background = config.flush_type() != config::FlushType::kSync;
   Status first;
   const std::vector<CachedDataset> cached = cached_;
   for (const CachedDataset& dataset : cached) {
@@ -257,6 +274,7 @@ Status Runtime::flush_if_due() {
         dataset.dataset.output || (newest && interval > 0 && dataset.dataset.is_checkpoint() &&
                                    dataset.dataset.checkpoint % interval == 0);
     if (!due || !dataset.usable) continue;
+    const bool background = flusher_->type_of(dataset.dataset) != config::FlushType::kSync;
     Status status = flush_dataset(dataset.dataset, background);
     if (first.ok()) first = status;
   }
@@ -294,6 +312,7 @@ Result<std::pair<std::uint64_t, std::uint64_t>> Runtime::flush_progress(
 }
 
 Status Runtime::flush_wait(const std::string& name) {
+  context_->meet("SCR_Flush_wait");
   settle(flusher_->wait());
   for (const CachedDataset& cached : std::vector<CachedDataset>(cached_)) {
     if (!cached.usable || (!name.empty() && cached.dataset.name != name)) continue;
@@ -347,7 +366,8 @@ Status Runtime::fetch_newest() {
       log_.end(event,
                {.ok = status.ok(), .bytes = dataset.size, .note = std::string(status.message())});
       if (status.ok())
-        log::info("dataset {} ('{}') fetched from the prefix directory", dataset.id, dataset.name);
+        log::info("dataset {} ('{}') {} the prefix directory", dataset.id, dataset.name,
+                  in_place_ ? "will be read in" : "fetched from");
       else
         log::warning("cannot fetch dataset {} ('{}'): {}", dataset.id, dataset.name,
                      status.message());
@@ -386,6 +406,20 @@ Status Runtime::fetch(const DatasetDescriptor& dataset, const std::string& direc
   SCR_RETURN_IF_ERROR(agree(c.world(), described, "reading the summary", Report::kQuiet));
   auto files = flush::read_rank2file(c.world(), c.fs(), directory);
   SCR_RETURN_IF_ERROR(agree(c.world(), files.status(), "reading rank2file", Report::kQuiet));
+  if (reads_in_place()) {
+    const bool contained = std::any_of(files->begin(), files->end(),
+                                       [](const auto& file) { return file.contained(); });
+    if (!c.world().any_true(contained))
+      return offer_in_place(dataset, directory_name, std::move(*files));
+    if (c.rank() == 0) {
+      log::warning(
+          "dataset {} ('{}') is in containers, so its files cannot be read where they are "
+          "(SCR_FETCH_BYPASS, SCR_GLOBAL_RESTART): each rank gets its own files in the cache",
+          dataset.id, dataset.name);
+    }
+    const CachedDataset* cached = find_cached_id(dataset.id);
+    if (cached != nullptr && cached->usable) return {};
+  }
   // Remains of the same dataset in the cache that could not be rebuilt make way for the whole one.
   if (find_cached_id(dataset.id) != nullptr) {
     SCR_RETURN_IF_ERROR(agree(c.world(), forget(dataset.id), "fetching"));
@@ -407,6 +441,38 @@ Status Runtime::fetch(const DatasetDescriptor& dataset, const std::string& direc
   writing_.reset();
   if (status.ok()) set_flush_state(dataset, false, true);
   return status;
+}
+
+bool Runtime::reads_in_place() const {
+  return context_->config().get_bool("SCR_FETCH_BYPASS") ||
+         context_->config().get_bool("SCR_GLOBAL_RESTART");
+}
+
+// The files stay where they are; every byte is read once, so that no damaged one is offered.
+Status Runtime::offer_in_place(const DatasetDescriptor& dataset, const std::string& directory_name,
+                               flush::RankFiles files) {
+  Context& c = *context_;
+  SCR_RETURN_IF_ERROR(fetch_in_turns(
+      files, fmt::format("check of dataset {}", dataset.id), [&](const auto& progress) {
+        return flush::verify_files(c.fs(), c.job().prefix, directory_name, files,
+                                   c.config().get_bytes("SCR_FILE_BUF_SIZE"), progress);
+      }));
+  in_place_ = InPlace{{dataset, true, true, 0}, std::move(files)};
+  return {};
+}
+
+// Collective: at most SCR_FETCH_WIDTH processes read at a time.
+Status Runtime::fetch_in_turns(
+    const flush::RankFiles& files, const std::string& what,
+    const std::function<Status(const std::function<void(std::uint64_t)>& progress)>& read) {
+  Context& c = *context_;
+  std::uint64_t bytes = 0;
+  for (const flush::StoredFile& file : files) bytes += file.fetch ? file.size : 0;
+  const int width = std::max(1, static_cast<int>(c.config().get_uint("SCR_FETCH_WIDTH")));
+  if (c.rank() >= width) c.world().receive({}, c.rank() - width, kTurnTag);
+  Status mine = read(watch_progress(c.rank(), what, bytes));
+  if (c.rank() + width < c.size()) c.world().send({}, c.rank() + width, kTurnTag);
+  return agree(c.world(), mine, "fetching", Report::kQuiet);
 }
 
 // What was encoded is what was fetched: between the two it went through the cache device.
@@ -441,13 +507,12 @@ Status Runtime::fetch_to_cache(const std::string& directory_name, const flush::R
   });
   SCR_RETURN_IF_ERROR(agree(c.world(), status, "fetching"));
   auto read = [&]() -> Status {
-    const int width = std::max(1, static_cast<int>(c.config().get_uint("SCR_FETCH_WIDTH")));
-    if (c.rank() >= width) c.world().receive({}, c.rank() - width, kTurnTag);
-    Status mine =
-        flush::fetch_files(c.fs(), c.job().prefix, directory_name, files,
-                           writing_->directory->path(), c.config().get_bytes("SCR_FILE_BUF_SIZE"));
-    if (c.rank() + width < c.size()) c.world().send({}, c.rank() + width, kTurnTag);
-    return agree(c.world(), mine, "fetching", Report::kQuiet);
+    return fetch_in_turns(
+        files, fmt::format("fetch of dataset {}", writing_->dataset.id), [&](const auto& progress) {
+          return flush::fetch_files(c.fs(), c.job().prefix, directory_name, files,
+                                    writing_->directory->path(),
+                                    c.config().get_bytes("SCR_FILE_BUF_SIZE"), progress);
+        });
   };
   status = read();
   const bool contained =

@@ -5,6 +5,7 @@
 
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
+#include "core/runtime/program.hpp"
 #include "core/runtime/runtime.hpp"
 #include "flush/flush.hpp"
 #include "flush/index.hpp"
@@ -28,6 +29,7 @@ Status Runtime::restore() {
     SCR_RETURN_IF_ERROR(clear_cache());
   }
   const bool any = c.world().any_true(!cache_->filemap().empty());
+  if (c.transparent() && !c.alone()) SCR_RETURN_IF_ERROR(claim_cache(c, !any));
   EventToken event;
   if (any && c.rank() == 0) event = log_.begin(EventType::kRebuild);
   auto cached = restore_cache(c, *cache_);
@@ -62,6 +64,7 @@ Status Runtime::clear_cache() {
                                                        ? "SCR_CACHE_PURGE=1"
                                                        : "SCR_DISTRIBUTE=0");
   }
+  cache_->give_up_unreadable();
   Status status;
   for (int dataset : cache_->filemap().datasets()) {
     Status one = cache_->remove_dataset(dataset);
@@ -72,22 +75,28 @@ Status Runtime::clear_cache() {
 
 // The newest usable checkpoint that has not failed in this run.
 CachedDataset* Runtime::restart_candidate() {
-  for (auto cached = cached_.rbegin(); cached != cached_.rend(); ++cached) {
-    if (!cached->usable || !cached->dataset.is_checkpoint()) continue;
-    if (restart_below_ == 0 || cached->dataset.id < restart_below_) return &*cached;
-  }
-  return nullptr;
+  const auto wanted = [this](const CachedDataset& cached) {
+    return cached.usable && cached.dataset.is_checkpoint() &&
+           (restart_below_ == 0 || cached.dataset.id < restart_below_);
+  };
+  const auto newest = std::find_if(cached_.rbegin(), cached_.rend(), wanted);
+  CachedDataset* candidate = newest == cached_.rend() ? nullptr : &*newest;
+  const bool in_place = in_place_ && wanted(in_place_->dataset) &&
+                        (!candidate || candidate->dataset.id <= in_place_->dataset.dataset.id);
+  return in_place ? &in_place_->dataset : candidate;
 }
 
 Result<std::optional<std::string>> Runtime::have_restart() {
   if (in_dataset()) return wrong_moment("SCR_Have_restart while a dataset is being written");
+  context_->meet("the question for a restart");
   while (CachedDataset* candidate = restart_candidate()) {
+    if (is_in_place(candidate)) return std::optional<std::string>(candidate->dataset.name);
     Status status = verify_cached_dataset(*context_, *cache_, *candidate);
-    if (status.ok()) return std::optional<std::string>(candidate->dataset.name);
-    if (context_->rank() == 0) {
-      log::warning("dataset {} ('{}') is damaged: {}", candidate->dataset.id,
-                   candidate->dataset.name, status.message());
+    if (!status.ok()) {
+      if (context_->rank() == 0) log::error("{}", status.message());
+      return status;
     }
+    if (candidate->usable) return std::optional<std::string>(candidate->dataset.name);
   }
   return std::optional<std::string>();
 }
@@ -103,6 +112,7 @@ Result<std::string> Runtime::start_restart() {
 
 Status Runtime::complete_restart(bool valid) {
   if (!in_restart_) return wrong_moment("SCR_Complete_restart without SCR_Start_restart");
+  context_->meet("the end of the restart");
   in_restart_ = false;
   CachedDataset* candidate = restart_candidate();
   Status status = agree(context_->world(),
@@ -116,7 +126,8 @@ Status Runtime::complete_restart(bool valid) {
   return status;
 }
 
-// During a restart a rank finds the files that it wrote, and no others.
+// During a restart a rank finds the files that it wrote, and no others, unless the dataset is read
+// where it is in the prefix directory.
 Result<std::string> Runtime::route_for_reading(const std::string& absolute) {
   SCR_ASSIGN_OR_RETURN(std::string relative, relative_to_prefix(absolute));
   const CachedDataset* candidate = restart_candidate();
@@ -125,6 +136,12 @@ Result<std::string> Runtime::route_for_reading(const std::string& absolute) {
         fmt::format("cannot find '{}': there is no checkpoint to restart from, and no dataset "
                     "was started",
                     absolute));
+  }
+  if (is_in_place(candidate)) {
+    SCR_ASSIGN_OR_RETURN(const bool there, context_->fs().exists(absolute));
+    if (there) return absolute;
+    return not_found(fmt::format("cannot find '{}' of dataset {} ('{}') in the prefix directory",
+                                 absolute, candidate->dataset.id, candidate->dataset.name));
   }
   const FilemapEntry* entry = cache_->filemap().get(context_->rank(), candidate->dataset.id);
   const bool known =
@@ -225,6 +242,7 @@ Status Runtime::drop(const std::string& name) {
                        }));
   const CachedDataset* cached = find_cached(name);
   if (cached == nullptr && id == 0) return unknown_dataset(name);
+  if (in_place_ && in_place_->dataset.dataset.id == id) in_place_.reset();
   if (cached == nullptr) return {};
   return agree(context_->world(), forget(cached->dataset.id), "dropping a dataset");
 }
@@ -238,6 +256,7 @@ Status Runtime::remove(const std::string& name) {
                        }));
   const CachedDataset* cached = find_cached(name);
   if (cached == nullptr && id == 0) return unknown_dataset(name);
+  if (in_place_ && in_place_->dataset.dataset.id == id) in_place_.reset();
   Status status;
   if (cached != nullptr) status = forget(cached->dataset.id);
   if (status.ok() && context_->rank() == 0 && id != 0) {

@@ -20,7 +20,7 @@ Status Runtime::open_window() {
   return {};
 }
 
-Status Runtime::seal_window(const std::string& name, int flags) {
+Status Runtime::seal_window(const std::string& name, int flags, bool valid) {
   Context& c = *context_;
   const std::int64_t none = c.size();
   const std::int64_t first = c.world().all_reduce(name.empty() ? none : c.rank(), ReduceOp::kMin);
@@ -38,7 +38,7 @@ Status Runtime::seal_window(const std::string& name, int flags) {
                                  dataset.id, dataset.name);
   }
   timer_.start_checkpoint(now());
-  return complete_dataset(/*valid=*/true);
+  return complete_dataset(valid);
 }
 
 void Runtime::close_window() {

@@ -56,6 +56,7 @@ Status Runtime::start_dataset(const std::optional<std::string>& name, int flags,
     return wrong_moment("a dataset was started during a restart; call SCR_Complete_restart first");
   }
   Context& c = *context_;
+  c.meet("the start of a dataset");
   SCR_RETURN_IF_ERROR(agree(c.world(), arguments, "starting a dataset"));
   if (c.rank() == 0) log_.end(compute_event_);
   timer_.start_checkpoint(now());
@@ -212,12 +213,7 @@ Result<std::string> Runtime::route_for_writing(const std::string& absolute) {
   const std::string file = meta.file;
   const std::string& base = writing_->bypass ? context_->job().prefix : writing_->directory->path();
   SCR_RETURN_IF_ERROR(check_length(base + "/" + file));
-  const FilemapEntry* entry = cache_->filemap().get(context_->rank(), id);
-  if (std::none_of(entry->files.begin(), entry->files.end(),
-                   [&](const FileMeta& known) { return known.file == file; })) {
-    SCR_RETURN_IF_ERROR(
-        cache_->update(context_->rank(), id, [&](FilemapEntry& e) { e.put(std::move(meta)); }));
-  }
+  SCR_RETURN_IF_ERROR(cache_->add_file(context_->rank(), id, std::move(meta)));
   if (!parent.empty()) {
     SCR_RETURN_IF_ERROR(writing_->bypass
                             ? fs.make_directories(base + "/" + parent)
@@ -232,6 +228,7 @@ Result<std::string> Runtime::route_for_writing(const std::string& absolute) {
 Status Runtime::complete_dataset(bool valid) {
   if (!in_dataset()) return wrong_moment("a dataset was completed, but none was started");
   Context& c = *context_;
+  c.meet("the completion of dataset " + std::to_string(writing_->dataset.id));
   if (writing_->bypass) {
     Status bypassed = complete_bypassed(valid);
     if (!bypassed.ok()) return abandon(bypassed);
@@ -397,6 +394,8 @@ Status Runtime::seal() {
   if (!status.ok()) log::warning("{}", status.message());
   if (c.node().rank() == 0 && owner_) status = owner_->beat(c.fs(), c.control());
   if (!status.ok()) log::warning("{}", status.message());
+  give_sign_of_life(true);
+  in_place_.reset();
   const Store& store = *writing_->redundancy->store;
   status = evict(store.descriptor.directory, std::max<std::uint64_t>(store.descriptor.count, 1));
   if (!status.ok()) log::warning("{}", status.message());

@@ -1,8 +1,6 @@
 // RangeServer on asio: one thread, one io_context, a ServerSession for each connection.
 #include <fmt/format.h>
 #include <limits.h>
-#include <pthread.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,10 +12,10 @@
 #include <asio/write.hpp>
 #include <atomic>
 #include <cerrno>
-#include <csignal>
 #include <list>
 #include <thread>
 
+#include "core/base/background_thread.hpp"
 #include "core/base/log.hpp"
 #include "core/service/server_session.hpp"
 
@@ -35,14 +33,6 @@ constexpr std::size_t kMostDrained = 65536;
 std::string host_name() {
   std::array<char, HOST_NAME_MAX + 1> name = {};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
-}
-
-// A rank is often bound to one core, which the program needs; the thread may use any.
-void use_all_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (int i = 0; i < CPU_SETSIZE; ++i) CPU_SET(i, &set);
-  pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
 struct Peer {
@@ -151,12 +141,7 @@ Status RangeServer::Impl::listen(const std::string& address) {
 
 void RangeServer::Impl::start_thread() {
   wait_for_peers();
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread inherits the mask
-  thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = start_background_thread([this] { run(); });
 }
 
 void RangeServer::Impl::stop() {
@@ -165,7 +150,6 @@ void RangeServer::Impl::stop() {
 }
 
 void RangeServer::Impl::run() {
-  use_all_cores();
   while (!io_.stopped()) {
     try {
       io_.run();

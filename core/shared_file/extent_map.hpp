@@ -1,10 +1,10 @@
 // ExtentMap: which bytes of a shared file are where, by the newest write of each byte.
 //
 // Every rank of a program appends what it writes to its own log; an extent says that some bytes of
-// the file are at a place of one log, and carries the stamp of its write. Where extents overlap, the
-// later stamp holds; equal stamps of different ranks are writes without an order, of which either
-// may win: then the higher rank does, so that all processes see the same. Bytes without extent are
-// holes, which read as zero. Not thread-safe.
+// the file are at a place of one log, and carries the stamp of its write. Where extents overlap,
+// the later stamp holds; equal stamps of different ranks are writes without an order, of which
+// either may win: then the higher rank does, so that all processes see the same. Bytes without
+// extent are holes, which read as zero. Not thread-safe.
 #pragma once
 
 #include <compare>

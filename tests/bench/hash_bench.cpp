@@ -1,10 +1,21 @@
 // Cost per entry of building, packing, unpacking and looking up in a hash, from 10^3 to 10^6
 // entries. The counter per_entry_ratio compares with the same operation at 10^3 entries in the same
 // run: it grows with the cache misses of a larger table, not with the number of entries.
+//
+// Two plain things show what memory alone costs at that size. `nodes` makes and frees a list with
+// as many nodes of the same size as a hash has: its growth is that of fresh memory. `pointers`
+// reads, in the same random order as look_up_random, an array of pointers and the string each one
+// points to, two dependent accesses like those of a look-up: its growth is that of misses in cache
+// and TLB.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
+#include <forward_list>
 #include <map>
+#include <numeric>
+#include <random>
 
 #include "core/base/hash.hpp"
 
@@ -51,11 +62,40 @@ void unpack(benchmark::State& state) {
   const auto packed = *make_hash(state.range(0)).pack();
   run(state, "unpack", [&] { benchmark::DoNotOptimize(scr::Hash::unpack(packed)); });
 }
-void look_up(benchmark::State& state) {
+std::vector<std::int64_t> numbers(std::int64_t count, bool shuffled) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(count));
+  std::iota(order.begin(), order.end(), 0);
+  if (shuffled) std::shuffle(order.begin(), order.end(), std::mt19937_64(1));
+  return order;
+}
+
+void look_up(benchmark::State& state, const std::string& name, bool shuffled) {
   const scr::Hash hash = make_hash(state.range(0));
-  run(state, "look_up", [&] {
-    for (std::int64_t i = 0; i < state.range(0); ++i) {
-      benchmark::DoNotOptimize(hash.get_kv_int("FILE", (i * 7919) % state.range(0)));
+  const auto order = numbers(state.range(0), shuffled);
+  run(state, name, [&] {
+    for (const std::int64_t i : order) benchmark::DoNotOptimize(hash.get_kv_int("FILE", i));
+  });
+}
+void look_up_in_order(benchmark::State& state) { look_up(state, "look_up_in_order", false); }
+void look_up_random(benchmark::State& state) { look_up(state, "look_up_random", true); }
+
+void nodes(benchmark::State& state) {
+  constexpr int kNodesPerEntry = 3;  // of make_hash
+  run(state, "nodes", [&] {
+    std::forward_list<std::array<char, sizeof(scr::Hash::Element) - sizeof(void*)>> list;
+    for (std::int64_t i = 0; i < kNodesPerEntry * state.range(0); ++i) list.emplace_front();
+    benchmark::DoNotOptimize(list);
+  });
+}
+void pointers(benchmark::State& state) {
+  const scr::Hash hash = make_hash(state.range(0));
+  std::vector<const std::string*> keys;
+  for (const auto& element : hash.get("FILE")->elements()) keys.push_back(&element.key);
+  const auto order = numbers(state.range(0), true);
+  run(state, "pointers", [&] {
+    for (const std::int64_t i : order) {
+      // As in a look-up, the number becomes text, which is compared.
+      benchmark::DoNotOptimize(*keys[static_cast<std::size_t>(i)] == std::to_string(i));
     }
   });
 }
@@ -63,7 +103,10 @@ void look_up(benchmark::State& state) {
 BENCHMARK(build)->RangeMultiplier(10)->Range(1000, 1000000)->UseManualTime();
 BENCHMARK(pack)->RangeMultiplier(10)->Range(1000, 1000000)->UseManualTime();
 BENCHMARK(unpack)->RangeMultiplier(10)->Range(1000, 1000000)->UseManualTime();
-BENCHMARK(look_up)->RangeMultiplier(10)->Range(1000, 1000000)->UseManualTime();
+BENCHMARK(look_up_in_order)->RangeMultiplier(10)->Range(1000, 1000000)->UseManualTime();
+BENCHMARK(look_up_random)->RangeMultiplier(10)->Range(1000, 1000000)->UseManualTime();
+BENCHMARK(nodes)->RangeMultiplier(10)->Range(1000, 1000000)->UseManualTime();
+BENCHMARK(pointers)->RangeMultiplier(10)->Range(1000, 1000000)->UseManualTime();
 
 }  // namespace
 

@@ -17,6 +17,23 @@ for ranks in 4 8 16 32; do
   mpirun --allow-run-as-root --oversubscribe -n "$ranks" "$build/bench/sparse_exchange_bench"
 done
 
+title "flush and fetch on the disk of the build folder, 4 processes: ratio to dd, cp and each other"
+for what in "flush 8" "flush 64" "flush 256" "fetch 8" "fetch 64" small; do
+  mpirun --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 -n 4 \
+    "$build/bench/flush_bench" "$build" $what
+done
+title "a memory-bound loop during a background flush, one process and one on each core"
+for ranks in 1 "$(nproc)"; do
+  mpirun --allow-run-as-root --oversubscribe --bind-to none -n "$ranks" "$build/bench/flush_bench" "$build" compute 256
+done
+title "index and rank2file: cost per entry, ratio to the smallest (aim: flat)"
+"$build/bench/flush_bench" "$build" lists
+title "the HDF5 driver: ratio to sec2 on the same tmpfs"
+bash "$here/vfd_bench.sh" "$build"
+
+title "the hooks on collective calls, 2 ranks: ratio to a run without them"
+bash "$here/hook_bench.sh" "$build"
+
 if [ "$(id -u)" != 0 ]; then
   echo "The benchmarks on virtual nodes need root; left out." >&2
   exit 0

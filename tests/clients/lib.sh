@@ -7,7 +7,7 @@ build=$(cd "$1" && pwd)
 shift
 set -- "$build/tests" "$@"
 source "$(dirname "${BASH_SOURCE[0]}")/../faults/lib.sh"
-examples=$build/examples clients=$build/clients
+examples=$build/examples clients=$build/clients tests=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
 hdf5=$(cat "$build/deps/hdf5.root")
 export LD_LIBRARY_PATH=$build/lib:$hdf5/lib PATH=$build/bin:$hdf5/bin:$PATH
 unset SCR_FLUSH SCR_FETCH # as a user of transparent mode has it
@@ -39,4 +39,59 @@ with_driver() {
 expect_same_file() { # one other
   cmp -s "$1" "$2"
   check $? "'$1' and '$2' must be the same"
+}
+
+# --- acts (acts.c) -----------------------------------------------------------------------------------------
+
+# A case with two ranks on each of two nodes, which is the least that has another node.
+begin_acts() { # text
+  begin_client "$1"
+  ranks=4
+}
+
+acts() { # act...
+  client "$clients/acts" "$@"
+}
+
+plain_acts() { # act...
+  plain_client "$clients/acts" "$@"
+}
+
+# It came to its end, and all that it read was right.
+expect_done() {
+  if [[ $status == 0 ]] && grep -qx DONE <<<"$out" && ! grep -q WRONG <<<"$out"; then
+    ok
+  else
+    not_ok "expected a good end$([[ $status == 124 ]] && echo ' (it hung until the timeout)')"
+  fi
+}
+
+expect_no_hang() {
+  [[ $status != 124 ]]
+  check $? "it hung until the timeout"
+}
+
+# No marker is left, neither for people nor for h5scr, nor any temporary file.
+expect_no_notes() {
+  local left
+  left=$(find . -path './.scr/markers/*' -type f -o -name '*.scr-*' -o -name '*.h5' -size 3989c)
+  [[ -z $left ]]
+  check $? "left behind: $left"
+}
+
+# Runs the cases of a test, functions whose names begin with case_: all of them, or those that are named.
+run_cases() { # [name...]
+  local name
+  (($#)) || set -- $(declare -F | sed -n 's/^declare -f case_//p')
+  for name; do "case_$name"; done
+  finish
+}
+
+# A file that every HDF5 program can open.
+expect_real() { # file...
+  local file
+  for file; do
+    h5ls "$file" >ls.out 2>&1
+    check $? "'$file' must be a real file: $(head -n 1 ls.out)"
+  done
 }

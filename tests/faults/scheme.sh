@@ -66,7 +66,11 @@ if ((nodes > failures + 1)); then
   app any 1 2 5000 --check-only
   expect_restart 0
   expect_text "dataset 2 .*cannot be restored"
-  for node in "${lost[@]}"; do expect_text "rank $((node * per_node)) \(on node$node\)"; done
+  for node in "${lost[@]}"; do
+    expect_text "rank $((node * per_node)) \(on node$node\)"
+    # Several ranks of a node are in several sets, and all of them are named.
+    ((per_node == 1)) || expect_text "node$node \(rank $((node * per_node)), $((node * per_node + 1))"
+  done
   # What is left of it is still there, and goes when a newer one is complete.
   check "$([[ -n $(files_on $((nodes - 1)) -path '*dataset.2/*') ]]; echo $?)" "the rest of dataset 2 was deleted"
   app any 1 2 5000

@@ -62,5 +62,32 @@ reports_a_full_disk() {
 }
 check "a full disk is reported with the place" reports_a_full_disk
 
+# Every line is JSON with all fields, and the writes to one file cover it from the first byte to the last.
+trace_is_whole() {
+  SCR_ENABLE=${1:-1} SCR_FLUSH=0 SCR_CNTL_BASE=$work/cache SCR_CACHE_BASE=$work/cache SCR_VFD_TRACE=$work/trace-%p.jsonl \
+    with_driver "$programs/write_numbers" 1 1000 one.h5 two.h5 &&
+    python3 - "$work"/trace-*.jsonl <<'PYTHON'
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+assert len(sys.argv) == 2 and all(line.keys() == lines[0].keys() for line in lines)
+assert list(lines[0]) == ["call", "file", "offset", "length", "start", "seconds"], lines[0]
+for name in ("one.h5", "two.h5"):
+    calls = [line for line in lines if line["file"].endswith(name)]
+    end = [line["offset"] for line in calls if line["call"] == "truncate"][-1]
+    writes = [line for line in calls if line["call"] == "write"]
+    assert min(w["offset"] for w in writes) == 0 and max(w["offset"] + w["length"] for w in writes) == end, calls
+    assert sum(w["length"] == 4000 for w in writes) == 1 and calls[-1]["call"] == "close", calls
+assert all(a["start"] <= b["start"] for a, b in zip(lines, lines[1:]) if a["call"] == b["call"])
+assert all(line["seconds"] >= 0 for line in lines)
+PYTHON
+}
+check "a trace of all calls" trace_is_whole
+rm -f trace-*
+check "also when h5scr is switched off" trace_is_whole 0
+names_the_process() { [ "$(SCR_ENABLE=0 SCR_VFD_TRACE=$work/t with_driver bash -c 'echo $$; exec "$0" 1 1 x.h5' "$programs/write_numbers")" = "$(ls t.* | sed 's/.*\.//')" ]; }
+check "one file for each process" names_the_process
+says_why_not() { SCR_ENABLE=0 SCR_VFD_TRACE=$work/none/t with_driver "$programs/write_numbers" 1 1 x.h5 && grep -q "no trace.*none/t.*No such file" log; }
+check "a trace that cannot be written is said, and no error" says_why_not
+
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -114,7 +114,6 @@ TEST(ConfigDescriptors, ReadRoutesInOrder) {
   EXPECT_EQ(routes[0].dataset, "restart_(\\d+)\\.h5$");
   EXPECT_EQ(routes[1].pattern, "my plots/*");
   EXPECT_EQ(routes[1].complete_files, 4u);
-  EXPECT_TRUE(routes[2].snapshot);
   EXPECT_EQ(routes[3].type, RouteRule::Type::kBypass);
 }
 

@@ -79,7 +79,7 @@ class TestRun {
     for (int rank = 0; rank < kRanks; ++rank) {
       std::filesystem::create_directories(cache(rank, id));
       std::vector<FileMeta>& metas = metas_[id][rank];
-      for (const auto& [name, size] : files_of(rank, id)) {
+      for (const auto& [name, size] : files_of(rank, same_names_ ? 0 : id)) {
         const std::string bytes = random_bytes(size, static_cast<unsigned>(id * 100 + rank * 10) +
                                                          static_cast<unsigned>(metas.size()));
         write_bytes(cache(rank, id) + "/" + name, bytes);
@@ -99,6 +99,9 @@ class TestRun {
   }
 
   const DatasetDescriptor& dataset(int id) const { return datasets_.at(id); }
+  // From here on every dataset has the same file names, as of a program that writes restart.h5
+  // anew.
+  void use_same_names() { same_names_ = true; }
 
   // How far a flush goes, as if the program were killed there.
   enum class Until { kPrepared, kCopied, kEnd };
@@ -234,6 +237,7 @@ class TestRun {
   bool in_memory_ = use_memory();
   ::scr::testing::TemporaryDirectory root_;
   std::string prefix_name_ = "prefix";
+  bool same_names_ = false;
   std::map<int, DatasetDescriptor> datasets_;
   std::map<int, std::map<int, std::vector<FileMeta>>> metas_;  // dataset, rank
   std::map<int, std::map<int, std::map<std::string, std::string>>> bytes_;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 namespace scr {
@@ -70,6 +71,29 @@ TEST(Hash, FindsAndRemovesAmongManyKeys) {
   EXPECT_EQ(hash.get("key0")->value("V"), "again");
   for (int i = 0; i < 5000; ++i) hash.unset("key" + std::to_string(i));
   EXPECT_TRUE(hash.empty());
+}
+
+// With a few hundred keys that come and go, runs of the index overlap in all ways.
+TEST(Hash, BehavesAsAListOfKeysUnderRandomChanges) {
+  std::mt19937 random(7);
+  Hash hash;
+  std::vector<std::string> expected;
+  for (int change = 0; change < 20'000; ++change) {
+    const std::string key = std::to_string(random() % 300);
+    const auto there = std::find(expected.begin(), expected.end(), key);
+    ASSERT_EQ(hash.contains(key), there != expected.end()) << key;
+    if (there != expected.end()) {
+      hash.unset(key);
+      expected.erase(there);
+    } else if (random() % 4 != 0) {
+      hash.at(key);
+      expected.push_back(key);
+    }
+    ASSERT_EQ(hash.size(), expected.size());
+    if (change % 100 == 0) {
+      ASSERT_EQ(keys_of(hash), expected);
+    }
+  }
 }
 
 TEST(Hash, PointersStayValidWhileOthersComeAndGo) {

@@ -231,6 +231,39 @@ TEST_F(IndexFile, AnOlderDatasetThatComesLateDoesNotBecomeCurrent) {
   EXPECT_EQ(read().entries().size(), 2U);
 }
 
+// As on a parallel file system that is mounted without locks.
+class WithoutLocks : public IndexFile, public ::testing::WithParamInterface<int> {
+ protected:
+  static FaultPlan plan(int errno_value) {
+    FaultPlan plan = FaultPlan::fail_at(1, errno_value, FaultPlan::kForever);
+    plan.operations = FaultPlan::bit(Operation::kLock);
+    return plan;
+  }
+  FaultyFileSystem fs_{real_file_system(), plan(GetParam())};
+};
+INSTANTIATE_TEST_SUITE_P(IndexFile, WithoutLocks, ::testing::Values(ENOSYS, EOPNOTSUPP, ENOLCK));
+
+TEST_P(WithoutLocks, AChangeThatWasOvertakenIsMadeAnew) {
+  ASSERT_TRUE(add(1, fs_).ok());
+  int tries = 0;
+  const Status status = update_index(fs_, prefix(), [&](Index& index) -> Status {
+    if (++tries == 1) EXPECT_TRUE(add(2, fs_).ok());  // another process, at the same time
+    index.put(entry(3));
+    return {};
+  });
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(tries, 2);
+  EXPECT_EQ(read().entries().size(), 3U);
+  EXPECT_EQ(read().generation(), 3U);
+}
+
+TEST_F(IndexFile, ALockThatFailsForAnotherReasonIsAFailure) {
+  FaultPlan plan = FaultPlan::fail_at(1, EIO);
+  plan.operations = FaultPlan::bit(Operation::kLock);
+  FaultyFileSystem fs(real_file_system(), plan);
+  EXPECT_EQ(add(1, fs).code(), StatusCode::kIoError);
+}
+
 TEST_F(IndexFile, ALinkMovedByHandWinsAndIsWrittenBack) {
   for (int id : {1, 2, 3}) ASSERT_TRUE(add(id).ok());
   const std::vector<std::string> spellings = {".scr/scr.dataset.1", ".scr/scr.dataset.1/",

@@ -30,6 +30,7 @@ Marker example() {
   marker.container = true;
   marker.generation = 12;
   marker.created = 1700000000000007;
+  marker.written = 1700000000000008000;
   return marker;
 }
 
@@ -66,6 +67,7 @@ TEST(MarkerFormat, HoldsEmptyTextsAndTheLargestNumbers) {
   marker.id = ~std::uint64_t{0};
   marker.generation = ~std::uint64_t{0};
   marker.created = std::numeric_limits<std::int64_t>::max();
+  marker.written = std::numeric_limits<std::int64_t>::max();
   marker.dataset = marker.rank = std::numeric_limits<int>::max();
   const auto back = decode_text(text_of(marker));
   ASSERT_TRUE(back.ok()) << back.status().message();
@@ -80,7 +82,8 @@ TEST(MarkerFormat, HasTheBytesOfItsDescription) {
   EXPECT_THAT(text, HasSubstr("\n\nH5SCR_MARKER=1\nFILE=run/ckpt_0007.3.h5\n"
                               "ID=0x0123456789abcdef\nDATASET=7\nRANK=3\nJOB=4711\nHOST=node3\n"
                               "SERVICE=node3:40321\nCONTAINER=1\nGENERATION=12\n"
-                              "CREATED=1700000000000007\n\n\n"));
+                              "CREATED=1700000000000007\n"
+                              "WRITTEN=1700000000000008000\n\n\n"));
   const std::string before = text.substr(0, kMarkerSize - 17);
   EXPECT_EQ(text.substr(kMarkerSize - 17),
             "CRC32=" + crc32_to_text(crc32(std::as_bytes(std::span(before)))) + "\n");
@@ -148,6 +151,7 @@ TEST(MarkerFormat, ForgedTextIsRefused) {
       {"H5SCR_MARKER", "H5SCR_MURKER"},
       {"HOST=node3", "HOST=\033[2J"},
       {"CREATED=17", "CREATED=-17"},
+      {"WRITTEN=17", "WRITTEN=-17"},
       {"DATASET=7", "DATASET="},
   };
   for (const auto& [what, by] : forgeries) {

@@ -62,6 +62,7 @@ const std::map<std::string, std::string> kExpectedDefaults = {
     {"SCR_CRC_ON_DELETE", "0"},
     {"SCR_MARKERS", "close"},
     {"SCR_COLLECTIVE_TIMEOUT", "0"},
+    {"SCR_COLLECTIVE_WARNING", "60"},
     {"SCR_PREFIX_SIZE", "0"},
     {"SCR_PREFIX_PURGE", "0"},
     {"SCR_CURRENT", ""},

@@ -94,6 +94,28 @@ TEST(Damage, ACorruptSurvivorAndALostMemberAreTooMuchForOneParity) {
   }
 }
 
+// What cannot be read may be sound: it is rebuilt if possible, else the failure says so.
+TEST(Damage, AnUnreadableSurvivorIsRebuiltOrReportedAsAnIoError) {
+  TestSet test(make_set(Scheme::kXor, 4, 1), kSizes, 64);
+  ASSERT_NO_FATAL_FAILURE(test.encode_all());
+  const auto before = test.snapshots();
+  FaultPlan plan = FaultPlan::fail_at(1, EIO, FaultPlan::kForever);
+  plan.operations = FaultPlan::bit(Operation::kRead);
+  plan.path = "*/rank_3.*";
+  FaultyFileSystem fs(real_file_system(), plan);
+  EXPECT_TRUE(test.rebuild({.verify_all = true, .faulty_rank = 3, .faulty = &fs}).ok());
+  EXPECT_GT(fs.hits(), 0U);
+  EXPECT_TRUE(test.snapshots() == before);
+
+  test.lose(0);
+  const auto outcome = test.rebuild({.lost = {0}, .faulty_rank = 3, .faulty = &fs});
+  for (const Status& status : outcome.status) {
+    EXPECT_EQ(status.code(), StatusCode::kIoError) << status.to_string();
+    EXPECT_NE(status.message().find("rank_3."), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("Input/output error"), std::string::npos);
+  }
+}
+
 TEST(Damage, TwoParitiesRepairACorruptSurvivorAndALostMember) {
   TestSet test(make_set(Scheme::kReedSolomon, 4, 2), kSizes, 64);
   ASSERT_NO_FATAL_FAILURE(test.encode_all());

@@ -411,6 +411,33 @@ TEST_F(ScrClean, TheOwnerFileTellsHostBootAndSignsOfLife) {
   EXPECT_GT(read_owner_file(fs_, **directory)->heartbeat, 1'000'000'000);
 }
 
+// For a prefix directory whose file system has no locks.
+TEST_F(ScrClean, AnotherJobThatGaveASignOfLifeLatelyIsTakenToLive) {
+  make_job("7", true);
+  auto directory = fs_.open_directory(control("7"));
+  ASSERT_TRUE(directory.ok());
+  JobOwnerInfo owner = owner_of("7");
+  owner.host = "node3";
+  owner.heartbeat = 10'000;
+  ASSERT_TRUE(write_owner_file(fs_, **directory, owner).ok());
+  JobOwnerInfo mine = owner_of("8");
+  mine.heartbeat = 10'599;
+  const Status refused = check_no_other_job(fs_, **directory, mine);
+  EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("in use by job 7"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("a sign of life 599 s ago"));
+  mine.heartbeat = 10'600;
+  EXPECT_TRUE(check_no_other_job(fs_, **directory, mine).ok());
+  mine = owner_of("7");  // the same job, started again
+  mine.heartbeat = 10'001;
+  EXPECT_TRUE(check_no_other_job(fs_, **directory, mine).ok());
+  owner.heartbeat = 0;  // it said that it ended
+  ASSERT_TRUE(write_owner_file(fs_, **directory, owner).ok());
+  mine = owner_of("8");
+  mine.heartbeat = 10'001;
+  EXPECT_TRUE(check_no_other_job(fs_, **directory, mine).ok());
+}
+
 TEST_F(ScrClean, AdministratorsCleanForAllUsers) {
   if (::geteuid() != 0) {
     const Output output = run("--all-users");

@@ -40,8 +40,9 @@ class ScrTransfer : public ::testing::Test {
     dataset_.created = 77;
     dataset_.ranks = 1;
     stdfs::create_directories(directory_ / "prefix/.scr/scr.dataset.5");
-    EXPECT_TRUE(
-        write_intent(fs_, directory_ / "prefix/.scr/scr.dataset.5", dataset_, "FILES").ok());
+    EXPECT_TRUE(write_intent(fs_, directory_ / "prefix/.scr/scr.dataset.5",
+                             {dataset_, "FILES", 1, {}}, Durability::kDurable)
+                    .ok());
     JobOwnerInfo owner;
     owner.user = "me";
     owner.job_id = "1";
@@ -172,6 +173,40 @@ TEST_F(ScrTransfer, DoesNothingWithoutTheCommandToRun) {
   EXPECT_EQ(run_once(), 0);
   EXPECT_TRUE(look(key).pending());
   EXPECT_FALSE(stdfs::exists(prefix(".a.tmp")));
+}
+
+// A run on other nodes cannot reach this daemon's control directory, but it takes up the flush.
+TEST_F(ScrTransfer, DoesNotCopyForAFlushThatAnotherRunHasTakenUp) {
+  const std::string key = submit(transfer({task("a", 10, prefix(".a.tmp"))}));
+  const std::string directory = directory_ / "prefix/.scr/scr.dataset.5";
+  ASSERT_TRUE(take_up(fs_, directory_ / "prefix", "scr.dataset.5", "FILES").ok());
+  EXPECT_EQ(run_once(), 0);
+  EXPECT_THAT(look(key).error, HasSubstr("another run has taken up the flush of dataset 5"));
+  EXPECT_FALSE(stdfs::exists(prefix(".a.tmp")));
+}
+
+TEST_F(ScrTransfer, StopsWhenAnotherRunTakesUpTheFlushMeanwhile) {
+  const std::string key = submit(
+      transfer({task("a", 1000000, prefix(".a.tmp")), task("b", 1000000, prefix(".b.tmp"))}, 5e5));
+  start({});
+  ASSERT_TRUE(wait_until([&] { return stdfs::exists(prefix(".a.tmp")); }));
+  ASSERT_TRUE(take_up(fs_, directory_ / "prefix", "scr.dataset.5", "FILES").ok());
+  ASSERT_TRUE(wait_until([&] { return file().state == TransferState::kStopped; }));
+  EXPECT_FALSE(look(key).done);
+  EXPECT_FALSE(stdfs::exists(prefix(".b.tmp")));
+  EXPECT_EQ(end(SIGTERM), 0);
+}
+
+// scr_clean takes the owner's lock for a moment, to see whether anybody has it.
+TEST_F(ScrTransfer, WaitsForSomebodyWhoOnlyAsksWhetherTheJobLives) {
+  auto asking = JobOwner::take_over(fs_, *control_);
+  ASSERT_TRUE(asking.ok()) << asking.status().message();
+  const std::string key = submit(transfer({task("a", 10, prefix(".a.tmp"))}));
+  start({"--once"});
+  ASSERT_TRUE(wait_until([&] { return file().state == TransferState::kRunning; }));
+  { const auto gone = std::move(asking); }
+  EXPECT_EQ(wait_for_end(), 0);
+  EXPECT_TRUE(look(key).done) << look(key).error;
 }
 
 TEST_F(ScrTransfer, KeepsBelowTheBandwidth) {

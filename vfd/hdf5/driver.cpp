@@ -3,13 +3,15 @@
 // Which bytes a file has is the session's business (core/routing/session.hpp): it may be in the
 // cache, on another node, in a container, or simply at its name. To HDF5 it behaves as with its own
 // driver sec2, whose files it reads and writes byte for byte. No callback is collective or calls
-// MPI. HDF5 calls one callback at a time.
+// MPI. HDF5 calls one callback at a time. Compiled against 1.14 and against 1.10
+// (hdf5_library.hpp).
 #include "vfd/hdf5/driver.hpp"
 
 #include <fmt/format.h>
 #include <sys/file.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -23,6 +25,7 @@
 #include "core/base/text.hpp"
 #include "core/routing/session.hpp"
 #include "vfd/hdf5/h5fd_scr.h"
+#include "vfd/hdf5/trace.hpp"
 
 namespace scr::vfd {
 namespace {
@@ -76,7 +79,8 @@ bool ignores_disabled_locks(Hdf5Library& library, hid_t fapl_id) {
   }
   hbool_t use = false;
   hbool_t ignore = false;
-  return library.get_file_locking(fapl_id, &use, &ignore) >= 0 && ignore;
+  return library.get_file_locking != nullptr &&
+         library.get_file_locking(fapl_id, &use, &ignore) >= 0 && ignore;
 }
 
 // h5repart sets this when it joins a family of files: the superblock still names the family driver.
@@ -87,29 +91,51 @@ bool ignores_driver_info(Hdf5Library& library, hid_t fapl_id) {
          library.get_property(fapl_id, kProperty, &ignore) >= 0 && ignore;
 }
 
-// HDF5_DRIVER_CONFIG, or what came with the driver's name: lines as of a configuration file, with
-// ';' between them.
-Status configure(Hdf5Library& library, hid_t fapl_id) {
-  const ssize_t length = library.get_driver_config_string(fapl_id, nullptr, 0);
+// HDF5_DRIVER_CONFIG, or what came with the driver's name; empty if there is none.
+#ifdef H5SCR_HDF5_PLUGIN
+std::string driver_settings(Hdf5Library& library, hid_t fapl_id) {
+  std::array<char, 512> most{};
+  const ssize_t length = library.get_driver_config_string(fapl_id, most.data(), most.size());
   if (length <= 0) return {};
+  if (static_cast<std::size_t>(length) < most.size()) return most.data();
   std::string text(static_cast<std::size_t>(length) + 1, '\0');
   library.get_driver_config_string(fapl_id, text.data(), text.size());
   text.resize(static_cast<std::size_t>(length));
-  std::ranges::replace(text, '\n', ';');
+  return text;
+}
+#else
+std::string driver_settings(Hdf5Library&, hid_t) {
+  const char* text = std::getenv("HDF5_DRIVER_CONFIG");
+  return text != nullptr ? text : "";
+}
+#endif
+
+// Lines as of a configuration file, with ';' between them.
+Status configure(const std::string& text) {
+  if (text.empty()) return {};
+  static auto& last = *new std::string;  // HDF5 calls one callback at a time
+  if (text == last) return {};
+  std::string lines = text;
+  std::ranges::replace(lines, '\n', ';');
   std::vector<std::string> calls;
-  for (std::string_view line : text::split(text, ';')) {
+  for (std::string_view line : text::split(lines, ';')) {
     line = text::trim(line);
     if (!line.empty()) calls.emplace_back(line);
   }
-  return routing::Session::process().configure(calls).with_context(
-      fmt::format("the driver configuration '{}'", text));
+  SCR_RETURN_IF_ERROR(routing::Session::process().configure(calls).with_context(
+      fmt::format("the driver configuration '{}'", text)));
+  last = text;
+  return {};
 }
 
 Result<std::unique_ptr<OpenFile>> open_path(Hdf5Library& library, const char* name, unsigned flags,
                                             hid_t fapl_id) {
   if (name == nullptr || *name == '\0')
     return invalid_argument("cannot open a file without a name");
-  SCR_RETURN_IF_ERROR(configure(library, fapl_id));
+  SCR_RETURN_IF_ERROR(configure(driver_settings(library, fapl_id)));
+  static const bool trace_decided = (start_trace(routing::Session::process().trace_file()), true);
+  (void)trace_decided;
+  const TracedCall trace("open", name);
   const bool ignore_locks = ignores_disabled_locks(library, fapl_id);
   const bool ignore_info = ignores_driver_info(library, fapl_id);
   const bool swmr = (flags & (H5F_ACC_SWMR_READ | H5F_ACC_SWMR_WRITE)) != 0;
@@ -140,6 +166,7 @@ H5FD_t* open(const char* name, unsigned flags, hid_t fapl_id, haddr_t) {
 // Closes a file. It is gone for HDF5 also when that reports an error of delayed writes.
 herr_t close(H5FD_t* closing) {
   const std::unique_ptr<OpenFile> file(&open_file(closing));
+  const TracedCall trace("close", *file->file);
   return guarded(file->library, {"close", Failure::kClose}, [&] { return file->file->close(); });
 }
 
@@ -211,6 +238,7 @@ Status check_range(const OpenFile& file, haddr_t address, std::size_t size) {
 // Reads `size` bytes. Bytes after the end of the file are zero: HDF5 allocates before it writes.
 herr_t read(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size, void* buffer) {
   OpenFile& source = open_file(file);
+  const TracedCall trace("read", *source.file, address, size);
   return guarded(source.library, {"read", Failure::kRead}, [&]() -> Status {
     SCR_RETURN_IF_ERROR(check_range(source, address, size));
     const std::span bytes(static_cast<std::byte*>(buffer), size);
@@ -225,6 +253,7 @@ herr_t read(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size, 
 herr_t write(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size,
              const void* buffer) {
   OpenFile& target = open_file(file);
+  const TracedCall trace("write", *target.file, address, size);
   return guarded(target.library, {"write", Failure::kWrite}, [&]() -> Status {
     SCR_RETURN_IF_ERROR(check_range(target, address, size));
     const std::span bytes(static_cast<const std::byte*>(buffer), size);
@@ -239,6 +268,7 @@ herr_t write(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size,
 // for the whole file only after truncate().
 herr_t flush(H5FD_t* file, hid_t, hbool_t closing) {
   OpenFile& target = open_file(file);
+  const TracedCall trace("flush", *target.file);
   const bool whole = std::exchange(target.truncate_called, false);
   if (target.routed == nullptr || closing || !whole) return 0;
   return guarded(target.library, {"flush", Failure::kWrite},
@@ -248,6 +278,7 @@ herr_t flush(H5FD_t* file, hid_t, hbool_t closing) {
 // Makes the file on disk end where the addresses end.
 herr_t truncate(H5FD_t* file, hid_t, hbool_t) {
   OpenFile& target = open_file(file);
+  const TracedCall trace("truncate", *target.file, target.end_of_addresses);
   target.truncate_called = true;
   return guarded(target.library, {"truncate", Failure::kTruncate}, [&]() -> Status {
     if (target.end_of_file == target.end_of_addresses) return {};
@@ -278,6 +309,7 @@ Status change_lock(const OpenFile& file, int operation, const char* tried) {
 // this when locking is off.
 herr_t lock(H5FD_t* file, hbool_t exclusive) {
   OpenFile& target = open_file(file);
+  const TracedCall trace("lock", *target.file);
   return guarded(target.library, {"lock", Failure::kLock}, [&] {
     return change_lock(target, (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB, "lock");
   });
@@ -285,15 +317,18 @@ herr_t lock(H5FD_t* file, hbool_t exclusive) {
 
 herr_t unlock(H5FD_t* file) {
   OpenFile& target = open_file(file);
+  const TracedCall trace("unlock", *target.file);
   return guarded(target.library, {"unlock", Failure::kUnlock},
                  [&] { return change_lock(target, LOCK_UN, "unlock"); });
 }
 
+#ifdef H5SCR_HDF5_PLUGIN
 // Removes a file that is not open.
 herr_t remove(const char* name, hid_t) {
   Hdf5Library* const library = Hdf5Library::of_caller(__builtin_return_address(0));
   if (library == nullptr) return -1;
   library->prepare_errors();
+  const TracedCall trace("delete", name);
   return guarded(*library, {"delete", Failure::kDelete},
                  [&] { return routing::Session::process().remove(name); });
 }
@@ -308,6 +343,8 @@ herr_t control(H5FD_t* file, std::uint64_t request, std::uint64_t flags, const v
   });
 }
 
+#endif
+
 // HDF5 closes, and with it all ids that we hold. A process by itself flushes what it wrote; it may
 // open HDF5 again.
 herr_t terminate() {
@@ -321,8 +358,10 @@ herr_t terminate() {
 }  // namespace
 
 const H5FD_class_t kDriverClass = {
+#ifdef H5SCR_HDF5_PLUGIN
     .version = H5FD_CLASS_VERSION,
     .value = H5FD_SCR_VALUE,
+#endif
     .name = H5FD_SCR_NAME,
     .maxaddr = kLargestAddress,
     .fc_degree = H5F_CLOSE_WEAK,
@@ -350,16 +389,20 @@ const H5FD_class_t kDriverClass = {
     .get_handle = get_handle,
     .read = read,
     .write = write,
+#ifdef H5SCR_HDF5_PLUGIN
     .read_vector = nullptr,
     .write_vector = nullptr,
     .read_selection = nullptr,
     .write_selection = nullptr,
+#endif
     .flush = flush,
     .truncate = truncate,
     .lock = lock,
     .unlock = unlock,
+#ifdef H5SCR_HDF5_PLUGIN
     .del = remove,
     .ctl = control,
+#endif
     .fl_map = H5FD_FLMAP_DICHOTOMY,
 };
 

@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <link.h>
 
 #include <cstdio>
 #include <cstring>
@@ -10,9 +9,9 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include "h5scr/version.hpp"
+#include "vfd/preload/find_library.h"
 
 namespace scr::vfd {
 namespace {
@@ -81,29 +80,26 @@ const void* base_address(const void* code) {
   return ::dladdr(code, &found) != 0 ? found.dli_fbase : nullptr;
 }
 
-// A reference to an object that is loaded already; the program itself has no name that dlopen
-// knows.
-void* open_loaded(const char* file) {
-  void* handle = *file == '\0' ? nullptr : ::dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
-  return handle != nullptr ? handle : ::dlopen(nullptr, RTLD_LAZY);
+#ifdef H5SCR_HDF5_PLUGIN
+// Drivers may differ from one series of HDF5 to the next.
+bool is_supported(unsigned major, unsigned minor) {
+  return major == H5_VERS_MAJOR && minor == H5_VERS_MINOR;
 }
-
-int add_name(dl_phdr_info* object, std::size_t, void* names) {
-  static_cast<std::vector<std::string>*>(names)->emplace_back(object->dlpi_name);
-  return 0;
+std::string refusal() {
+  return fmt::format("the HDF5 driver 'scr' is built for HDF5 {}.{} and refuses to work with",
+                     H5_VERS_MAJOR, H5_VERS_MINOR);
 }
-
-// A handle in which dlsym finds HDF5's functions, or null.
-void* find_hdf5(const void* code) {
-  std::vector<std::string> files{object_file(code)};
-  ::dl_iterate_phdr(add_name, &files);
-  for (const std::string& file : files) {
-    void* handle = open_loaded(file.c_str());
-    if (::dlsym(handle, kVersionFunction) != nullptr) return handle;
-    ::dlclose(handle);
-  }
-  return nullptr;
+constexpr const char* kAdvice = "use an h5scr built for that HDF5, or unset HDF5_DRIVER";
+#else
+// The last series before plug-ins; their drivers look the same.
+bool is_supported(unsigned major, unsigned minor) {
+  return major == 1 && (minor == 10 || minor == 12);
 }
+std::string refusal() {
+  return "libscr_hdf5_legacy is for HDF5 1.10 and 1.12 and does nothing for";
+}
+constexpr const char* kAdvice = "HDF5 1.14 has the driver 'scr' as a plug-in, see HDF5_PLUGIN_PATH";
+#endif
 
 bool version_fits(void* handle) {
   VersionFunction get_version = nullptr;
@@ -111,12 +107,9 @@ bool version_fits(void* handle) {
   unsigned minor = 0;
   unsigned release = 0;
   if (find_function(handle, kVersionFunction, get_version)) get_version(&major, &minor, &release);
-  if (major == H5_VERS_MAJOR && minor == H5_VERS_MINOR) return true;
-  std::fprintf(stderr,
-               "h5scr: the HDF5 driver 'scr' is built for HDF5 %d.%d and refuses to work with HDF5 "
-               "%u.%u.%u (%s): use an h5scr built for that HDF5, or unset HDF5_DRIVER\n",
-               H5_VERS_MAJOR, H5_VERS_MINOR, major, minor, release,
-               object_file(reinterpret_cast<const void*>(get_version)).c_str());
+  if (is_supported(major, minor)) return true;
+  std::fprintf(stderr, "h5scr: %s HDF5 %u.%u.%u (%s): %s\n", refusal().c_str(), major, minor,
+               release, object_file(reinterpret_cast<const void*>(get_version)).c_str(), kAdvice);
   return false;
 }
 
@@ -137,7 +130,7 @@ class LoadedLibraries {
     const std::lock_guard lock(mutex_);
     const auto known = by_caller_.find(code);
     if (known != by_caller_.end()) return known->second;
-    void* const handle = find_hdf5(code);
+    void* const handle = scr_find_library(code, kVersionFunction);
     Hdf5Library* const library = load(handle);
     // dladdr() is slow, and a file is opened from the same few places in libhdf5, which stays
     // loaded; another caller may be unloaded, and its addresses used again.
@@ -176,21 +169,42 @@ Hdf5Library* Hdf5Library::of_caller(const void* code) noexcept {
   }
 }
 
+#ifdef H5SCR_HDF5_PLUGIN
+
+bool Hdf5Library::resolve_series() {
+  return find_function(handle_, "H5FDis_driver_registered_by_name", is_driver_registered_by_name) &&
+         find_function(handle_, "H5Pget_driver_config_str", get_driver_config_string) &&
+         find_function(handle_, "H5Pget_file_locking", get_file_locking) &&
+         find_function(handle_, "H5Pset_driver_by_name", set_driver_by_name);
+}
+
+#else
+
+bool Hdf5Library::resolve_series() {
+  find_function(handle_, "H5Pget_file_locking", get_file_locking);  // since 1.10.7 and 1.12.1
+  return find_function(handle_, "H5open", open_library) &&
+         find_function(handle_, "H5Eget_current_stack", take_errors) &&
+         find_function(handle_, "H5Eset_current_stack", put_errors) &&
+         find_function(handle_, "H5FD_sec2_init", sec2_driver) &&
+         find_function(handle_, "H5Pset_driver", set_driver);
+}
+
+hid_t Hdf5Library::default_access_list() const {
+  return id_in(handle_, "H5P_LST_FILE_ACCESS_ID_g");
+}
+
+#endif
+
 bool Hdf5Library::resolve(void* handle) {
   handle_ = handle;
-  const bool complete =
-      find_function(handle, "H5Epush2", push_) &&
-      find_function(handle, "H5Eregister_class", register_error_class_) &&
-      find_function(handle, "H5FDis_driver_registered_by_name", is_driver_registered_by_name) &&
-      find_function(handle, "H5FDregister", register_driver) &&
-      find_function(handle, "H5Pclose", close_list) &&
-      find_function(handle, "H5Pcopy", copy_list) &&
-      find_function(handle, "H5Pexist", property_exists) &&
-      find_function(handle, "H5Pget", get_property) &&
-      find_function(handle, "H5Pget_driver", get_driver) &&
-      find_function(handle, "H5Pget_driver_config_str", get_driver_config_string) &&
-      find_function(handle, "H5Pget_file_locking", get_file_locking) &&
-      find_function(handle, "H5Pset_driver_by_name", set_driver_by_name);
+  const bool complete = find_function(handle, "H5Epush2", push_) &&
+                        find_function(handle, "H5Eregister_class", register_error_class_) &&
+                        find_function(handle, "H5FDregister", register_driver) &&
+                        find_function(handle, "H5Pclose", close_list) &&
+                        find_function(handle, "H5Pcopy", copy_list) &&
+                        find_function(handle, "H5Pexist", property_exists) &&
+                        find_function(handle, "H5Pget", get_property) &&
+                        find_function(handle, "H5Pget_driver", get_driver) && resolve_series();
   if (!complete) {
     std::fprintf(stderr, "h5scr: the HDF5 driver 'scr' cannot work with this build of HDF5: %s\n",
                  ::dlerror());
@@ -212,9 +226,11 @@ void Hdf5Library::push_error(const ErrorSite& site, const char* message) noexcep
   const ErrorNumbers numbers = error_numbers(site.failure);
   const hid_t error_class =
       error_class_ != H5I_INVALID_HID ? error_class_ : id_in(handle_, "H5E_ERR_CLS_g");
+  const hid_t minor = id_in(handle_, numbers.minor);  // some are not in every release
   const char* slash = std::strrchr(site.file, '/');
   push_(H5E_DEFAULT, slash != nullptr ? slash + 1 : site.file, site.function, site.line,
-        error_class, id_in(handle_, numbers.major), id_in(handle_, numbers.minor), "%s", message);
+        error_class, id_in(handle_, numbers.major),
+        minor != H5I_INVALID_HID ? minor : id_in(handle_, "H5E_BADVALUE_g"), "%s", message);
 }
 
 }  // namespace scr::vfd

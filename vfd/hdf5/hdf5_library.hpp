@@ -1,9 +1,12 @@
 // The libhdf5 that called us, as a table of functions.
 //
-// The plug-in is not linked with HDF5: a second libhdf5 in the process would have its own property
-// lists and its own error stack. So each entry point finds the library from its return address.
+// The driver is compiled twice: against HDF5 1.14 for the plug-in, and against 1.10 for the preload
+// that serves 1.10 and 1.12 (vfd/hdf5_legacy).
+//
+// It is not linked with HDF5: a second libhdf5 in the process would have its own property lists and
+// its own error stack. So each entry point finds the library from its return address.
 // That also works where the library is private to a Python module (RTLD_LOCAL), and where two
-// modules each bring their own libhdf5: both then share this one plug-in, and each gets its own
+// modules each bring their own libhdf5: both then share this one driver, and each gets its own
 // table.
 //
 // Everything here follows HDF5's threading rule: calls into one libhdf5 are serialised by that
@@ -11,8 +14,11 @@
 #pragma once
 
 #include <hdf5.h>
+#if H5_VERSION_GE(1, 14, 0)
+#define H5SCR_HDF5_PLUGIN  // else for the preload (vfd/hdf5_legacy)
 // The driver class is public, but hdf5.h does not include it.
 #include <H5FDdevelop.h>
+#endif
 
 // HDF5's constants, such as H5F_ACC_RDWR, first call H5open() and H5check_version(), which programs
 // need and we do not: the library is open when it calls us, and we do not link with it.
@@ -59,7 +65,7 @@ struct ErrorSite {
 class Hdf5Library {
  public:
   // The library that contains `code`, else the one that the object with `code` is linked with, else
-  // the first in the process. Null if there is none or if its version does not fit the plug-in,
+  // the first in the process. Null if there is none or if its version does not fit the driver,
   // which is said once on standard error.
   static Hdf5Library* of_caller(const void* code) noexcept;
 
@@ -71,23 +77,38 @@ class Hdf5Library {
   // nothing is on it, when a file is opened, and not when an error is there to be pushed.
   void prepare_errors();
   // The library is closing: its ids are void. It may be opened again.
-  void forget_ids() { error_class_ = H5I_INVALID_HID; }
+  void forget_ids() {
+    error_class_ = H5I_INVALID_HID;
+    driver_id = H5I_INVALID_HID;
+  }
 
-  decltype(&::H5FDis_driver_registered_by_name) is_driver_registered_by_name = nullptr;
   decltype(&::H5FDregister) register_driver = nullptr;
   decltype(&::H5Pclose) close_list = nullptr;
   decltype(&::H5Pcopy) copy_list = nullptr;
   decltype(&::H5Pexist) property_exists = nullptr;
   decltype(&::H5Pget) get_property = nullptr;
   decltype(&::H5Pget_driver) get_driver = nullptr;
-  decltype(&::H5Pget_driver_config_str) get_driver_config_string = nullptr;
   decltype(&::H5Pget_file_locking) get_file_locking = nullptr;
+#ifdef H5SCR_HDF5_PLUGIN
+  decltype(&::H5FDis_driver_registered_by_name) is_driver_registered_by_name = nullptr;
+  decltype(&::H5Pget_driver_config_str) get_driver_config_string = nullptr;
   decltype(&::H5Pset_driver_by_name) set_driver_by_name = nullptr;
+#else
+  decltype(&::H5Eget_current_stack) take_errors = nullptr;
+  decltype(&::H5Eset_current_stack) put_errors = nullptr;
+  decltype(&::H5FD_sec2_init) sec2_driver = nullptr;
+  decltype(&::H5Pset_driver) set_driver = nullptr;
+  decltype(&::H5open) open_library = nullptr;
+  // What H5P_DEFAULT stands for.
+  hid_t default_access_list() const;
+#endif
+  hid_t driver_id = H5I_INVALID_HID;  // of the driver scr, where we have registered it ourselves
 
  private:
   friend class LoadedLibraries;
 
   bool resolve(void* handle);
+  bool resolve_series();  // what not all releases have
 
   void* handle_ = nullptr;  // never closed: the table must stay valid
   decltype(&::H5Epush2) push_ = nullptr;

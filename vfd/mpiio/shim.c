@@ -9,26 +9,30 @@
  * makes on the way are forwarded untouched (a guard for each thread).
  *
  * It hooks the start and the end of MPI, the blocking collective calls, at which datasets are
- * sealed (core/api/mpi_hooks.h), and rename, unlink and their kin (core/routing/file_hooks.h).
+ * sealed (core/api/mpi_hooks.h), and rename, unlink and their kin (vfd/preload/file_calls.c).
  * SCR_ENABLE=0 makes it a no-op. */
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
+#include "vfd/preload/preload.h"
+
 #include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "core/api/mpi_hooks.h"
 #include "core/routing/file_hooks.h"
+#include "vfd/preload/find_library.h"
+
+/* Says that this preload, and not only another one of h5scr, is in the process. */
+const int scr_mpi_layer = 1;
+
+/* A symbol of the program's MPI, which is private to mpi4py in Python. */
+static void* mpi_symbol(const char* name) {
+  void* mpi = scr_find_library(NULL, "MPI_Wtime");
+  return mpi != NULL ? dlsym(mpi, name) : NULL;
+}
 
 /* The definition of `name` in the libraries after this one; ends the program if there is none, for
  * then the program has no MPI and could not have called us. */
 static void* next_function(const char* name) {
   void* function = dlsym(RTLD_NEXT, name);
+  if (function == NULL) function = mpi_symbol(name);
   if (function == NULL) {
     fprintf(stderr,
             "h5scr: cannot find %s behind libscr_mpiio: the program is not linked with MPI\n",
@@ -44,17 +48,12 @@ static void* next_function(const char* name) {
 static const scr_mpi_hooks* hooks; /* NULL: all passes through */
 static __thread int inside;        /* a call of MPI or of h5scr, which is not the program's own */
 
-static int enabled(void) {
-  const char* enable = getenv("SCR_ENABLE");
-  return enable == NULL || strcmp(enable, "0") != 0;
-}
-
 /* MPI libraries have different handles behind the same names. */
 static int same_mpi(void) {
 #ifdef OPEN_MPI
-  return dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world") != NULL;
+  return mpi_symbol("ompi_mpi_comm_world") != NULL;
 #else
-  return dlsym(RTLD_DEFAULT, "ompi_mpi_comm_world") == NULL;
+  return mpi_symbol("ompi_mpi_comm_world") == NULL;
 #endif
 }
 
@@ -63,13 +62,7 @@ static void give_up(const char* why) {
 }
 
 static const scr_mpi_hooks* load_hooks(void) {
-  Dl_info self;
-  char path[PATH_MAX];
-  if (dladdr((void*)load_hooks, &self) == 0 || self.dli_fname == NULL) return NULL;
-  const char* slash = strrchr(self.dli_fname, '/');
-  const int length = slash != NULL ? (int)(slash + 1 - self.dli_fname) : 0;
-  snprintf(path, sizeof path, "%.*slibscr.so.0", length, self.dli_fname);
-  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  void* library = scr_preload_load("libscr.so.0");
   if (library == NULL) {
     give_up(dlerror());
     return NULL;
@@ -82,7 +75,7 @@ static const scr_mpi_hooks* load_hooks(void) {
 }
 
 static void after_init(void) {
-  if (hooks != NULL || !enabled()) return;
+  if (hooks != NULL || !scr_preload_enabled()) return;
   if (!same_mpi()) {
     give_up("the program uses another MPI than the one it was built for");
     return;
@@ -236,75 +229,3 @@ DEFINE_BOTH(DEFINE_COLLECTIVE, Scan,
              MPI_Comm comm),
             (const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm),
             (send, receive, count, type, op, comm))
-
-/* --- files ---------------------------------------------------------------------------------------
- */
-
-/* The session of this process, once there is one; it comes with the HDF5 driver or with libscr. */
-static const scr_file_hooks* file_hooks;
-
-void scr_register_file_hooks(const scr_file_hooks* table) { file_hooks = table; }
-
-/* A name relative to a directory that is open; only such as are relative to the working directory
- * or absolute can be routed. */
-static int is_plain(int directory, const char* path) {
-  return directory == AT_FDCWD || (path != NULL && path[0] == '/');
-}
-
-/* 1: done; 0: the system call is to be made; -1: failed, errno is set. */
-static int try_unlink(const char* path) {
-  return file_hooks != NULL && enabled() ? file_hooks->unlink(path) : 0;
-}
-
-static int try_rename(const char* from, const char* to) {
-  return file_hooks != NULL && enabled() ? file_hooks->rename(from, to) : 0;
-}
-
-#define NEXT(type, name) \
-  static type next;      \
-  if (next == NULL) next = (type)next_function(name)
-
-typedef int (*path_function)(const char*);
-typedef int (*two_path_function)(const char*, const char*);
-typedef int (*unlinkat_function)(int, const char*, int);
-typedef int (*renameat_function)(int, const char*, int, const char*);
-typedef int (*renameat2_function)(int, const char*, int, const char*, unsigned);
-
-int unlink(const char* path) {
-  NEXT(path_function, "unlink");
-  const int done = try_unlink(path);
-  return done == 0 ? next(path) : done > 0 ? 0 : -1;
-}
-
-int remove(const char* path) {
-  NEXT(path_function, "remove");
-  const int done = try_unlink(path);
-  return done == 0 ? next(path) : done > 0 ? 0 : -1;
-}
-
-int unlinkat(int directory, const char* path, int flags) {
-  NEXT(unlinkat_function, "unlinkat");
-  const int done = (flags & AT_REMOVEDIR) == 0 && is_plain(directory, path) ? try_unlink(path) : 0;
-  return done == 0 ? next(directory, path, flags) : done > 0 ? 0 : -1;
-}
-
-int rename(const char* from, const char* to) {
-  NEXT(two_path_function, "rename");
-  const int done = try_rename(from, to);
-  return done == 0 ? next(from, to) : done > 0 ? 0 : -1;
-}
-
-int renameat(int from_directory, const char* from, int to_directory, const char* to) {
-  NEXT(renameat_function, "renameat");
-  const int ours = is_plain(from_directory, from) && is_plain(to_directory, to);
-  const int done = ours ? try_rename(from, to) : 0;
-  return done == 0 ? next(from_directory, from, to_directory, to) : done > 0 ? 0 : -1;
-}
-
-int renameat2(int from_directory, const char* from, int to_directory, const char* to,
-              unsigned flags) {
-  NEXT(renameat2_function, "renameat2");
-  const int ours = flags == 0 && is_plain(from_directory, from) && is_plain(to_directory, to);
-  const int done = ours ? try_rename(from, to) : 0;
-  return done == 0 ? next(from_directory, from, to_directory, to, flags) : done > 0 ? 0 : -1;
-}

@@ -1,0 +1,40 @@
+// Datasets whose files a flush replaces: a program that writes restart.h5 again at each step has,
+// once the new one is in the prefix directory, nothing left there of the step before.
+//
+// Such an older dataset leaves the index when the new one is committed (its summary is durable) and
+// before the first of its files is replaced, and its directory below .scr goes when the new one is
+// in the index. The flush's intent lists it, so that roll_forward() does the same after a crash.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/dataset.hpp"
+#include "core/base/filesystem.hpp"
+#include "core/mpi/communicator.hpp"
+#include "flush/rank2file.hpp"
+
+namespace scr::flush {
+
+struct Superseded {
+  std::string directory;     // below .scr
+  std::int64_t created = 0;  // of the dataset there, which tells it from a later one
+  bool operator==(const Superseded&) const = default;
+};
+
+// Collective. Which datasets of the index list a file that is about to be replaced by one of
+// `mine`; on rank 0, empty elsewhere. Looks no further if no such file exists. kFailedPrecondition
+// if one of them is newer than `dataset`: an old checkpoint must not take the place of a new one.
+Result<std::vector<Superseded>> find_superseded(Communicator& world, FileSystem& fs,
+                                                const std::string& prefix,
+                                                const DatasetDescriptor& dataset,
+                                                const RankFiles& mine);
+
+// Takes them out of the index. Not collective; may be done again.
+Status drop_from_index(FileSystem& fs, const std::string& prefix,
+                       const std::vector<Superseded>& superseded);
+// Removes their directories, unless the index has them again. Not collective; may be done again.
+Status remove_directories_of(FileSystem& fs, const std::string& prefix,
+                             const std::vector<Superseded>& superseded);
+
+}  // namespace scr::flush

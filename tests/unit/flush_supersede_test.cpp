@@ -1,0 +1,179 @@
+// A program that writes the same file names at each step: once a newer dataset has replaced files
+// of an older one in the prefix directory, the older one is gone from the index too, in an order
+// that a crash cannot spoil.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "flush/intent.hpp"
+#include "tests/unit/flush_fixture.hpp"
+
+namespace scr::flush::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+bool has_directory(const TestRun& run, int id) {
+  return std::filesystem::exists(run.prefix() + fmt::format("/.scr/scr.dataset.{}", id));
+}
+
+struct SameNames : ::testing::Test {
+  SameNames() {
+    run.use_same_names();
+    for (int id : {1, 2, 3}) run.write_dataset(id);
+  }
+  TestRun run;
+};
+
+TEST_F(SameNames, TheNewerDatasetTakesThePlaceOfTheOlder) {
+  for (int id : {1, 2, 3}) {
+    ASSERT_NO_FATAL_FAILURE(run.flush_all(id, plain_files()));
+    EXPECT_EQ(run.indexed(), std::set<std::string>{fmt::format("scr.dataset.{}", id)});
+    EXPECT_EQ(run.index().current(), fmt::format("scr.dataset.{}", id));
+    run.expect_index_tells_the_truth();
+    EXPECT_FALSE(has_directory(run, id - 1));
+  }
+  EXPECT_THAT(run.temporaries(), IsEmpty());
+}
+
+TEST_F(SameNames, InContainersAllAreKept) {
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(1, containers()));
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(2, plain_files()));
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(3, containers()));
+  EXPECT_EQ(run.indexed().size(), 3U);
+  run.expect_index_tells_the_truth();
+}
+
+TEST_F(SameNames, AnOlderDatasetDoesNotReplaceANewerOne) {
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(2, plain_files()));
+  const auto before = run.snapshot();
+  for (const Status& status : run.flush(1, plain_files())) {
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("files of the newer dataset 2"));
+  }
+  EXPECT_TRUE(run.snapshot() == before);
+}
+
+TEST_F(SameNames, AnotherCopyOfTheSameDatasetIsNoRival) {
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(1, plain_files()));
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(1, plain_files()));
+  EXPECT_TRUE(run.indexed().contains("scr.dataset.1"));
+  run.expect_index_tells_the_truth();
+}
+
+TEST(Supersede, OneCommonNameIsEnoughWhoeverWroteIt) {
+  TestRun run;
+  run.write_dataset(1);
+  run.write_dataset(2);
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(1, plain_files()));
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(2, plain_files()));
+  // Rank 3 of a later dataset writes what rank 0 of the first one wrote.
+  std::vector<std::vector<Superseded>> found(4);
+  InProcessWorld::run(4, [&](Communicator& world) {
+    RankFiles mine;
+    if (world.rank() == 3) {
+      mine.emplace_back();
+      mine.back().file = "ckpt.1/rank_0.h5";
+    }
+    DatasetDescriptor later;
+    later.id = 9;
+    auto result = find_superseded(world, real_file_system(), run.prefix(), later, mine);
+    ASSERT_TRUE(result.ok()) << result.status().message();
+    found[static_cast<std::size_t>(world.rank())] = *result;
+  });
+  EXPECT_EQ(found[0], (std::vector<Superseded>{{"scr.dataset.1", run.dataset(1).created}}));
+}
+
+TEST(Supersede, NobodyLooksFurtherIfNoFileIsReplaced) {
+  TestRun run;
+  run.write_dataset(1);
+  run.write_dataset(2);
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(1, plain_files()));
+  FaultPlan plan;
+  plan.operations = FaultPlan::bit(Operation::kOpen);
+  plan.path = "*/scr.dataset.1/*";
+  FaultyFileSystem counting(real_file_system(), plan);
+  for (const Status& status :
+       run.flush(2, plain_files(), [&](int) -> FileSystem& { return counting; })) {
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+  EXPECT_EQ(counting.operations(), 0U);
+}
+
+// False if the flush of dataset 2 came to its end before the n-th operation.
+bool killed_flush(TestRun& run, std::uint64_t n) {
+  const pid_t child = fork();
+  if (child == 0) {
+    FaultyFileSystem faulty(real_file_system(), FaultPlan::kill_at(n));
+    run.flush(2, plain_files(), [&](int) -> FileSystem& { return faulty; });
+    _exit(0);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return !WIFEXITED(status);
+}
+
+void start_again(TestRun& run, std::vector<std::int64_t> cached) {
+  Status status = roll_forward(real_file_system(), run.prefix(), nullptr);
+  ASSERT_TRUE(status.ok()) << status.message();
+  status = clean_up(real_file_system(), run.prefix(), cached);
+  ASSERT_TRUE(status.ok()) << status.message();
+}
+
+TEST(Supersede, KilledAnywhereLeavesTheOldOrTheNewDatasetWhole) {
+  int ended_with_old = 0;
+  int ended_with_new = 0;
+  for (std::uint64_t n = 1;; ++n) {
+    TestRun run;
+    run.use_same_names();
+    run.write_dataset(1);
+    run.write_dataset(2);
+    run.flush_all(1, plain_files());
+    if (!killed_flush(run, n)) break;
+    ASSERT_LT(n, 1000U);
+    SCOPED_TRACE(fmt::format("killed at operation {}", n));
+    run.expect_index_tells_the_truth();
+    ASSERT_NO_FATAL_FAILURE(start_again(run, {run.dataset(2).created}));
+    const auto indexed = run.indexed();
+    ASSERT_EQ(indexed.size(), 1U);
+    run.expect_index_tells_the_truth();
+    EXPECT_EQ(run.index().current(), *indexed.begin());
+    if (indexed.contains("scr.dataset.1")) {
+      ++ended_with_old;
+      ASSERT_NO_FATAL_FAILURE(run.flush_all(2, plain_files()));
+    } else {
+      ++ended_with_new;
+    }
+    EXPECT_EQ(run.indexed(), std::set<std::string>{"scr.dataset.2"});
+    run.expect_index_tells_the_truth();
+    EXPECT_FALSE(has_directory(run, 1));
+    EXPECT_THAT(run.temporaries(), IsEmpty());
+    EXPECT_FALSE(run.snapshot().contains(".scr/scr.dataset.2/flush.scr"));
+  }
+  EXPECT_GT(ended_with_old, 10);
+  EXPECT_GT(ended_with_new, 10);
+}
+
+// An operation that fails instead: the program lives on, and its next flush sets things right.
+TEST(Supersede, AFailureAnywhereIsMendedByTheNextFlush) {
+  for (std::uint64_t n = 1;; ++n) {
+    TestRun run;
+    run.use_same_names();
+    for (int id : {1, 2, 3}) run.write_dataset(id);
+    run.flush_all(1, plain_files());
+    FaultyFileSystem faulty(real_file_system(), FaultPlan::fail_at(n, EIO));
+    run.flush(2, plain_files(), TestRun::only(0, faulty));
+    if (faulty.hits() == 0) break;
+    ASSERT_LT(n, 1000U);
+    SCOPED_TRACE(fmt::format("operation {} failed", n));
+    ASSERT_NO_FATAL_FAILURE(start_again(run, {run.dataset(2).created}));
+    ASSERT_NO_FATAL_FAILURE(run.flush_all(3, plain_files()));
+    EXPECT_EQ(run.indexed(), std::set<std::string>{"scr.dataset.3"});
+    run.expect_index_tells_the_truth();
+  }
+}
+
+}  // namespace
+}  // namespace scr::flush::testing

@@ -1,0 +1,390 @@
+// Session: files of programs that do not know of h5scr, in a process by itself and in several ranks
+// of one node.
+#include "core/routing/session.hpp"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "core/mpi/in_process_communicator.hpp"
+#include "core/runtime/program.hpp"
+#include "tests/unit/temporary_directory.hpp"
+
+namespace scr::routing {
+namespace {
+
+using testing::TemporaryDirectory;
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+class SessionTest : public ::testing::Test {
+ protected:
+  SessionTest() {
+    std::filesystem::create_directories(prefix());
+    for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
+      ::unsetenv(name);
+    set("SCR_PREFIX", prefix());
+    set("SCR_CNTL_BASE", directory_ / "control");
+    set("SCR_CACHE_BASE", directory_ / "cache");
+    set("SCR_JOB_ID", "7");
+    set("SCR_FLUSH_ASYNC", "0");
+    std::filesystem::create_directories(directory_ / "control");
+    std::filesystem::create_directories(directory_ / "cache");
+  }
+  ~SessionTest() override {
+    for (const std::string& name : set_) ::unsetenv(name.c_str());
+  }
+
+  void set(const std::string& name, const std::string& value) {
+    ::setenv(name.c_str(), value.c_str(), 1);
+    set_.push_back(name);
+  }
+
+  std::string prefix() const { return directory_ / "prefix"; }
+  std::string name(const std::string& file) const { return prefix() + "/" + file; }
+
+  static void fill(Session::Opened& opened, const std::string& text) {
+    ASSERT_TRUE(opened.file->write_all(bytes_of(text), 0).ok());
+  }
+
+  void write(Session& session, const std::string& file, const std::string& text) {
+    auto opened = session.open(name(file), OpenOptions::create_truncate());
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    fill(*opened, text);
+    ASSERT_TRUE(opened->file->close().ok());
+  }
+
+  // What a reader gets; the message if it gets nothing.
+  std::string read(Session& session, const std::string& file) {
+    auto opened = session.open(name(file), OpenOptions::read());
+    if (!opened.ok()) return std::string(opened.status().message());
+    auto info = opened->file->info();
+    std::string text(info.ok() ? info->size : 0, '\0');
+    auto status = opened->file->read_exactly(std::as_writable_bytes(std::span(text)), 0);
+    return status.ok() ? text : std::string(status.message());
+  }
+
+  // What is at the name for programs without h5scr.
+  std::string real(const std::string& file) const {
+    std::ifstream stream(name(file), std::ios::binary);
+    if (!stream) return "missing";
+    std::string text((std::istreambuf_iterator<char>(stream)), {});
+    return has_marker_head(bytes_of(text)) ? "marker" : text;
+  }
+
+  // The file in the newest dataset of any cache, for damage.
+  std::string cached_path(const std::string& file) const {
+    std::string newest;
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(directory_.path() / "cache")) {
+      if (entry.path().filename() == file && entry.path().string() > newest)
+        newest = entry.path().string();
+    }
+    return newest;
+  }
+
+  TemporaryDirectory directory_;
+
+ private:
+  std::vector<std::string> set_;
+};
+
+// --- a process by itself
+
+TEST_F(SessionTest, AClosedFileIsSealedFlushedAndReal) {
+  Session session(file_system());
+  write(session, "a.h5", "one");
+  EXPECT_EQ(read(session, "a.h5"), "one");
+  session.finish();
+  EXPECT_EQ(real("a.h5"), "one");
+}
+
+TEST_F(SessionTest, AnOpenFileIsNotAtItsNameButAClosedOneIsMarkedUntilFlushed) {
+  set("SCR_FLUSH_ASYNC", "1");
+  set("SCR_FLUSH_ASYNC_BW", "1");
+  Session session(file_system());
+  auto opened = session.open(name("a.h5"), OpenOptions::create_truncate());
+  ASSERT_TRUE(opened.ok());
+  EXPECT_NE(opened->routed, nullptr);
+  fill(*opened, "one");
+  EXPECT_EQ(real("a.h5"), "missing");
+  ASSERT_TRUE(opened->file->close().ok());
+  EXPECT_EQ(real("a.h5"), "marker");
+  EXPECT_EQ(read(session, "a.h5"), "one");
+}
+
+TEST_F(SessionTest, ReadingAloneHasNoSideEffects) {
+  std::ofstream(name("plain.h5")) << "plain";
+  Session session(file_system());
+  EXPECT_EQ(read(session, "plain.h5"), "plain");
+  EXPECT_FALSE(session.open(name("none.h5"), OpenOptions::read()).ok());
+  EXPECT_FALSE(session.open(name("none.h5"), OpenOptions::read_write()).ok());
+  EXPECT_FALSE(std::filesystem::exists(name(".scr")));
+}
+
+TEST_F(SessionTest, AnUpdateIsANewVersionAndTheOldFileStaysWhole) {
+  Session session(file_system());
+  write(session, "a.h5", "one");
+  auto opened = session.open(name("a.h5"), OpenOptions::read_write());
+  ASSERT_TRUE(opened.ok());
+  fill(*opened, "two");
+  EXPECT_EQ(real("a.h5"), "one");
+  ASSERT_TRUE(opened->file->close().ok());
+  EXPECT_EQ(read(session, "a.h5"), "two");
+  session.finish();
+  EXPECT_EQ(real("a.h5"), "two");
+}
+
+TEST_F(SessionTest, AFileOpenedForChangesBeforeTheEndCanBeChangedAfterIt) {
+  Session session(file_system());
+  write(session, "a.h5", "one");
+  auto opened = session.open(name("a.h5"), OpenOptions::read_write());
+  ASSERT_TRUE(opened.ok());
+  session.finish();
+  session.disable();
+  fill(*opened, "two");
+  ASSERT_TRUE(opened->file->close().ok());
+  EXPECT_EQ(real("a.h5"), "two");
+}
+
+TEST_F(SessionTest, AnOpenFileMovesToItsNameAtTheEndAndLivesOn) {
+  Session session(file_system());
+  auto opened = session.open(name("a.h5"), OpenOptions::create_truncate());
+  ASSERT_TRUE(opened.ok());
+  fill(*opened, "one");
+  session.finish();
+  fill(*opened, "two");
+  ASSERT_TRUE(opened->file->close().ok());
+  EXPECT_EQ(real("a.h5"), "two");
+}
+
+TEST_F(SessionTest, ExclusiveCreateFindsCachedFiles) {
+  Session session(file_system());
+  write(session, "a.h5", "one");
+  OpenOptions options = OpenOptions::create_truncate();
+  options.exclusive = true;
+  options.truncate = false;
+  EXPECT_EQ(session.open(name("a.h5"), options).status().errno_value(), EEXIST);
+}
+
+TEST_F(SessionTest, RenameAndUnlink) {
+  set("SCR_FLUSH_ASYNC", "1");
+  set("SCR_FLUSH_ASYNC_BW", "1");
+  std::ofstream(name("restart.h5")) << "old";
+  Session session(file_system());
+  write(session, "tmp.h5", "new");
+  auto renamed = session.renamed(name("tmp.h5"), name("restart.h5"));
+  ASSERT_TRUE(renamed.ok()) << renamed.status().message();
+  EXPECT_TRUE(*renamed);
+  EXPECT_EQ(real("restart.h5"), "old");
+  EXPECT_EQ(read(session, "restart.h5"), "new");
+  EXPECT_FALSE(session.open(name("tmp.h5"), OpenOptions::read()).ok());
+  write(session, "gone.h5", "x");
+  ASSERT_TRUE(session.remove(name("gone.h5")).ok());
+  EXPECT_FALSE(session.open(name("gone.h5"), OpenOptions::read()).ok());
+  EXPECT_EQ(real("gone.h5"), "missing");
+  ::unsetenv("SCR_FLUSH_ASYNC_BW");
+  session.finish();
+  EXPECT_EQ(real("restart.h5"), "new");
+  EXPECT_EQ(real("tmp.h5"), "missing");
+  EXPECT_EQ(real("gone.h5"), "missing");
+}
+
+TEST_F(SessionTest, TwoProcessesByThemselvesTakeTwoSlots) {
+  Session one(file_system());
+  Session two(file_system());
+  write(one, "a.h5", "one");
+  write(two, "b.h5", "two");
+  EXPECT_EQ(read(two, "a.h5"), "one");
+  EXPECT_EQ(read(one, "b.h5"), "two");
+  one.finish();
+  two.finish();
+  EXPECT_EQ(real("a.h5"), "one");
+  EXPECT_EQ(real("b.h5"), "two");
+}
+
+TEST_F(SessionTest, MarkersOfWhatWasLostAreSwept) {
+  MarkerStore store(file_system(), prefix());
+  Marker marker;
+  marker.file = "lost.h5";
+  marker.dataset = 3;
+  marker.created = 5;
+  marker.job = "7.s0";
+  marker.host = "elsewhere";
+  std::filesystem::create_directories(name(".scr"));
+  ASSERT_TRUE(store.put(marker, MarkerStore::Visible::kYes).ok());
+  EXPECT_EQ(real("lost.h5"), "marker");
+  Session session(file_system());
+  write(session, "a.h5", "one");
+  EXPECT_EQ(real("lost.h5"), "missing");
+}
+
+TEST_F(SessionTest, AKilledProcessLeavesItsDataAndADamagedFileIsNotUsed) {
+  set("SCR_FLUSH_ASYNC", "1");
+  set("SCR_FLUSH_ASYNC_BW", "1");
+  {
+    Session killed(file_system());
+    write(killed, "a.h5", "one");
+  }
+  {
+    Session reader(file_system());
+    EXPECT_EQ(read(reader, "a.h5"), "one");
+  }
+  const std::string path = cached_path("a.h5");
+  ASSERT_NE(path, "");
+  std::ofstream(path) << "odd";
+  Session reader(file_system());
+  EXPECT_FALSE(reader.open(name("a.h5"), OpenOptions::read()).ok());
+}
+
+TEST_F(SessionTest, ARealFileThatIsNewerThanTheCachedOneIsRead) {
+  set("SCR_FLUSH_ASYNC", "1");
+  set("SCR_FLUSH_ASYNC_BW", "1");
+  Session session(file_system());
+  write(session, "a.h5", "one");
+  std::filesystem::remove(name("a.h5"));
+  std::ofstream(name("a.h5")) << "by hand";
+  std::filesystem::last_write_time(
+      name("a.h5"), std::filesystem::file_time_type::clock::now() + std::chrono::seconds(2));
+  EXPECT_EQ(read(session, "a.h5"), "by hand");
+}
+
+// --- ranks of one program
+
+struct Rank {
+  Session session{file_system()};
+  Communicator& world;
+
+  explicit Rank(Communicator& comm) : world(comm) {
+    auto runtime = Runtime::start(file_system(), comm.duplicate(), "node0",
+                                  {.mode = config::Mode::kTransparent});
+    EXPECT_TRUE(runtime.ok()) << runtime.status().message();
+    session.attach(std::move(*runtime));
+  }
+  // A collective call of the program.
+  void look() {
+    Session::Vote votes = session.vote();
+    world.all_reduce(votes, ReduceOp::kMax);
+    session.decide(votes);
+  }
+};
+
+using RanksTest = SessionTest;
+
+TEST_F(RanksTest, WindowsAreSealedAtCollectivePointsAlsoWithRanksWithoutFiles) {
+  InProcessWorld::run(3, [&](Communicator& comm) {
+    Rank rank(comm);
+    const std::string own = "c." + std::to_string(comm.rank()) + ".h5";
+    if (comm.rank() != 1) write(rank.session, own, own);
+    EXPECT_EQ(real(own), comm.rank() != 1 ? "marker" : "missing");
+    rank.look();
+    EXPECT_EQ(real("c.0.h5"), "c.0.h5");
+    EXPECT_EQ(read(rank.session, "c.2.h5"), "c.2.h5");
+    rank.session.finish();
+  });
+}
+
+TEST_F(RanksTest, OneRankWithAnOpenFileKeepsTheWindowOpen) {
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    auto held = comm.rank() == 0 ? rank.session.open(name("log.h5"), OpenOptions::create_truncate())
+                                 : Result<Session::Opened>(not_found(""));
+    write(rank.session, "c." + std::to_string(comm.rank()) + ".h5", "c");
+    rank.look();
+    EXPECT_EQ(real("c.1.h5"), "marker");
+    comm.barrier();
+    if (held.ok()) EXPECT_TRUE(held->file->close().ok());
+    rank.look();
+    EXPECT_EQ(real("c.1.h5"), "c");
+    rank.session.finish();
+  });
+}
+
+TEST_F(RanksTest, AFileIsPassedOnLikeABatonAndTheNewestVersionIsKept) {
+  InProcessWorld::run(3, [&](Communicator& comm) {
+    Rank rank(comm);
+    for (int turn = 0; turn < 3; ++turn) {
+      if (turn == comm.rank() && turn == 0) write(rank.session, "b.h5", "0..");
+      if (turn == comm.rank() && turn > 0) {
+        auto opened = rank.session.open(name("b.h5"), OpenOptions::read_write());
+        ASSERT_TRUE(opened.ok());
+        ASSERT_TRUE(
+            opened->file
+                ->write_all(bytes_of(std::to_string(turn)), static_cast<std::uint64_t>(turn))
+                .ok());
+        ASSERT_TRUE(opened->file->close().ok());
+      }
+      comm.barrier();
+      EXPECT_EQ(read(rank.session, "b.h5").substr(0, 1), "0");
+      comm.barrier();
+    }
+    rank.look();
+    EXPECT_EQ(real("b.h5"), "012");
+    rank.session.finish();
+  });
+}
+
+TEST_F(RanksTest, AFileThatAnotherRankDeletedIsGoneForAll) {
+  set("SCR_FLUSH_ASYNC", "1");
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    write(rank.session, "c." + std::to_string(comm.rank()) + ".h5", "c");
+    rank.look();
+    if (comm.rank() == 0) EXPECT_TRUE(rank.session.remove(name("c.1.h5")).ok());
+    comm.barrier();
+    EXPECT_EQ(real("c.1.h5"), "missing");
+    rank.session.finish();
+    comm.barrier();
+    EXPECT_EQ(real("c.1.h5"), "missing");
+    EXPECT_EQ(real("c.0.h5"), "c");
+  });
+}
+
+TEST_F(RanksTest, MarkersCanBeKeptOutOfTheWay) {
+  set("SCR_MARKERS", "off");
+  set("SCR_FLUSH_ASYNC", "1");
+  set("SCR_FLUSH_ASYNC_BW", "1");
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    if (comm.rank() == 0) write(rank.session, "c.h5", "c");
+    comm.barrier();
+    EXPECT_EQ(real("c.h5"), "missing");
+    EXPECT_EQ(read(rank.session, "c.h5"), "c");
+    rank.look();
+    EXPECT_EQ(read(rank.session, "c.h5"), "c");
+    comm.barrier();
+  });
+}
+
+TEST_F(RanksTest, ARealFileThatAppearsWhileAWindowIsOpenIsOlderThanWhatIsWrittenLater) {
+  set("SCR_FLUSH_ASYNC", "1");
+  set("SCR_FLUSH_ASYNC_BW", "1");
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    if (comm.rank() == 0) {
+      std::ofstream(name("restart.h5")) << "old";
+      write(rank.session, "restart.h5", "new");
+    }
+    rank.look();
+    EXPECT_EQ(real("restart.h5"), "old");
+    EXPECT_EQ(read(rank.session, "restart.h5"), "new");
+    comm.barrier();
+  });
+}
+
+// --- programs
+
+TEST(ProgramName, IsTheExecutableAndTheScriptOfAnInterpreter) {
+  EXPECT_EQ(program_name("/usr/bin/solver", std::vector<std::string>{"solver", "x.py"}), "solver");
+  const std::vector<std::string> script = {"python3", "-u", "/home/me/run.py", "1"};
+  EXPECT_EQ(program_name("/usr/bin/python3.11", script), "python3.11 run.py");
+  EXPECT_EQ(program_name("/usr/bin/python3.11", std::vector<std::string>{"python3", "-c", "x"}),
+            "python3.11");
+  EXPECT_EQ(program_name("/opt/shmem_solver", std::vector<std::string>{"shmem_solver", "deck"}),
+            "shmem_solver");
+}
+
+}  // namespace
+}  // namespace scr::routing
