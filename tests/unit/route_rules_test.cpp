@@ -9,7 +9,7 @@ namespace {
 using config::RouteRule;
 using Reason = Route::Reason;
 
-constexpr std::string_view kPrefix = "/work/run";
+constexpr std::string_view kPrefix = "/data/run";
 
 RouteRule rule(const std::string& pattern, RouteRule::Type type = RouteRule::Type::kCheckpoint) {
   RouteRule made;
@@ -23,7 +23,7 @@ Route decide_one(const std::vector<RouteRule>& rules, std::string_view path) {
 }
 
 TEST(RouteDecision, WithoutRulesEverythingBelowThePrefixIsACheckpointThatIsKept) {
-  const Route route = decide_one({}, "/work/run/out/x.h5");
+  const Route route = decide_one({}, "/data/run/out/x.h5");
   EXPECT_TRUE(route.routed());
   EXPECT_EQ(route.type, RouteRule::Type::kCheckpoint);
   EXPECT_TRUE(route.keep_all);
@@ -35,27 +35,27 @@ TEST(RouteDecision, WithoutRulesEverythingBelowThePrefixIsACheckpointThatIsKept)
 TEST(RouteDecision, FilesOutsideThePrefixAndOurOwnAreNeverRouted) {
   const std::vector<RouteRule> all = {rule("*"), rule("/**")};
   for (const std::vector<RouteRule>& rules : {std::vector<RouteRule>(), all}) {
-    EXPECT_EQ(decide_one(rules, "/work/runner/x.h5").reason, Reason::kOutsidePrefix);
+    EXPECT_EQ(decide_one(rules, "/data/runner/x.h5").reason, Reason::kOutsidePrefix);
     EXPECT_EQ(decide_one(rules, "/tmp/x.h5").reason, Reason::kOutsidePrefix);
-    EXPECT_EQ(decide_one(rules, "/work/run").reason, Reason::kOutsidePrefix);
-    EXPECT_EQ(decide_one(rules, "/work/run/.scr").reason, Reason::kOwnFile);
-    EXPECT_EQ(decide_one(rules, "/work/run/.scr/a/ctr.0.scr").reason, Reason::kOwnFile);
-    EXPECT_EQ(decide_one(rules, "/work/run/scr.current").reason, Reason::kOwnFile);
-    EXPECT_EQ(decide_one(rules, "/work/run/x\ny.h5").reason, Reason::kUnsafeName);
-    EXPECT_TRUE(decide_one(rules, "/work/run/.scrap/x").routed());
-    EXPECT_FALSE(decide_one(rules, "/work/run/.scr/x").routed());
+    EXPECT_EQ(decide_one(rules, "/data/run").reason, Reason::kOutsidePrefix);
+    EXPECT_EQ(decide_one(rules, "/data/run/.scr").reason, Reason::kOwnFile);
+    EXPECT_EQ(decide_one(rules, "/data/run/.scr/a/ctr.0.scr").reason, Reason::kOwnFile);
+    EXPECT_EQ(decide_one(rules, "/data/run/scr.current").reason, Reason::kOwnFile);
+    EXPECT_EQ(decide_one(rules, "/data/run/x\ny.h5").reason, Reason::kUnsafeName);
+    EXPECT_TRUE(decide_one(rules, "/data/run/.scrap/x").routed());
+    EXPECT_FALSE(decide_one(rules, "/data/run/.scr/x").routed());
   }
 }
 
 TEST(RouteDecision, TheFirstMatchingRuleCounts) {
   const std::vector<RouteRule> rules = {rule("log*.h5", RouteRule::Type::kBypass),
                                         rule("plt*", RouteRule::Type::kOutput), rule("*.h5")};
-  EXPECT_FALSE(decide_one(rules, "/work/run/log1.h5").routed());
-  EXPECT_EQ(decide_one(rules, "/work/run/log1.h5").rule, &rules[0]);
-  const Route output = decide_one(rules, "/work/run/plt1.h5");
+  EXPECT_FALSE(decide_one(rules, "/data/run/log1.h5").routed());
+  EXPECT_EQ(decide_one(rules, "/data/run/log1.h5").rule, &rules[0]);
+  const Route output = decide_one(rules, "/data/run/plt1.h5");
   EXPECT_EQ(output.type, RouteRule::Type::kOutput);
   EXPECT_TRUE(output.keep_all);
-  const Route checkpoint = decide_one(rules, "/work/run/a/ckpt.h5");
+  const Route checkpoint = decide_one(rules, "/data/run/a/ckpt.h5");
   EXPECT_EQ(checkpoint.type, RouteRule::Type::kCheckpoint);
   EXPECT_FALSE(checkpoint.keep_all);
   EXPECT_EQ(checkpoint.rule, &rules[2]);
@@ -63,7 +63,7 @@ TEST(RouteDecision, TheFirstMatchingRuleCounts) {
 }
 
 TEST(RouteDecision, WithRulesOfWhichNoneMatchesAFileIsLeftAlone) {
-  const Route route = decide_one({rule("*.h5")}, "/work/run/x.nc");
+  const Route route = decide_one({rule("*.h5")}, "/data/run/x.nc");
   EXPECT_FALSE(route.routed());
   EXPECT_EQ(route.reason, Reason::kNoRule);
   EXPECT_EQ(route.relative, "x.nc");
@@ -74,39 +74,39 @@ TEST(RouteDecision, WorksWithTheRootAsPrefix) {
 }
 
 TEST(RoutePattern, WithoutSlashIsForTheLastComponent) {
-  EXPECT_TRUE(matches("ckpt_*.h5", kPrefix, "/work/run/a/b/ckpt_1.h5"));
-  EXPECT_TRUE(matches("ckpt_[0-9].h?", kPrefix, "/work/run/ckpt_1.h5"));
-  EXPECT_TRUE(matches("*", kPrefix, "/work/run/.hidden"));
-  EXPECT_TRUE(matches("a\\*", kPrefix, "/work/run/a*"));
-  EXPECT_FALSE(matches("a\\*", kPrefix, "/work/run/ab"));
-  EXPECT_FALSE(matches("run", kPrefix, "/work/run/x.h5"));
-  EXPECT_FALSE(matches("ckpt", kPrefix, "/work/run/ckpt_1.h5"));
+  EXPECT_TRUE(matches("ckpt_*.h5", kPrefix, "/data/run/a/b/ckpt_1.h5"));
+  EXPECT_TRUE(matches("ckpt_[0-9].h?", kPrefix, "/data/run/ckpt_1.h5"));
+  EXPECT_TRUE(matches("*", kPrefix, "/data/run/.hidden"));
+  EXPECT_TRUE(matches("a\\*", kPrefix, "/data/run/a*"));
+  EXPECT_FALSE(matches("a\\*", kPrefix, "/data/run/ab"));
+  EXPECT_FALSE(matches("run", kPrefix, "/data/run/x.h5"));
+  EXPECT_FALSE(matches("ckpt", kPrefix, "/data/run/ckpt_1.h5"));
 }
 
 TEST(RoutePattern, WithSlashIsForTheRelativePath) {
-  EXPECT_TRUE(matches("out/*.h5", kPrefix, "/work/run/out/x.h5"));
-  EXPECT_FALSE(matches("out/*.h5", kPrefix, "/work/run/out/a/x.h5"));
-  EXPECT_FALSE(matches("out/*.h5", kPrefix, "/work/run/b/out/x.h5"));
+  EXPECT_TRUE(matches("out/*.h5", kPrefix, "/data/run/out/x.h5"));
+  EXPECT_FALSE(matches("out/*.h5", kPrefix, "/data/run/out/a/x.h5"));
+  EXPECT_FALSE(matches("out/*.h5", kPrefix, "/data/run/b/out/x.h5"));
   EXPECT_FALSE(matches("out/*.h5", kPrefix, "/elsewhere/out/x.h5"));
-  EXPECT_TRUE(matches("./*.h5", kPrefix, "/work/run/x.h5"));
-  EXPECT_FALSE(matches("./*.h5", kPrefix, "/work/run/a/x.h5"));
+  EXPECT_TRUE(matches("./*.h5", kPrefix, "/data/run/x.h5"));
+  EXPECT_FALSE(matches("./*.h5", kPrefix, "/data/run/a/x.h5"));
 }
 
 TEST(RoutePattern, TwoStarsMatchAnyDepth) {
-  EXPECT_TRUE(matches("**/x.h5", kPrefix, "/work/run/x.h5"));
-  EXPECT_TRUE(matches("**/x.h5", kPrefix, "/work/run/a/b/c/x.h5"));
-  EXPECT_TRUE(matches("a/**/x.h5", kPrefix, "/work/run/a/x.h5"));
-  EXPECT_TRUE(matches("a/**/b/*.h5", kPrefix, "/work/run/a/1/2/b/x.h5"));
-  EXPECT_FALSE(matches("a/**/b/*.h5", kPrefix, "/work/run/a/1/2/x.h5"));
-  EXPECT_TRUE(matches("a/**", kPrefix, "/work/run/a/b/c"));
-  EXPECT_FALSE(matches("a/**", kPrefix, "/work/run/b/a/c"));
-  EXPECT_TRUE(matches("**", kPrefix, "/work/run/a/b"));
+  EXPECT_TRUE(matches("**/x.h5", kPrefix, "/data/run/x.h5"));
+  EXPECT_TRUE(matches("**/x.h5", kPrefix, "/data/run/a/b/c/x.h5"));
+  EXPECT_TRUE(matches("a/**/x.h5", kPrefix, "/data/run/a/x.h5"));
+  EXPECT_TRUE(matches("a/**/b/*.h5", kPrefix, "/data/run/a/1/2/b/x.h5"));
+  EXPECT_FALSE(matches("a/**/b/*.h5", kPrefix, "/data/run/a/1/2/x.h5"));
+  EXPECT_TRUE(matches("a/**", kPrefix, "/data/run/a/b/c"));
+  EXPECT_FALSE(matches("a/**", kPrefix, "/data/run/b/a/c"));
+  EXPECT_TRUE(matches("**", kPrefix, "/data/run/a/b"));
 }
 
 TEST(RoutePattern, AbsoluteIsForTheAbsolutePath) {
-  EXPECT_TRUE(matches("/work/*/out/*.h5", kPrefix, "/work/run/out/x.h5"));
-  EXPECT_TRUE(matches("/**/x.h5", kPrefix, "/work/run/out/x.h5"));
-  EXPECT_FALSE(matches("/out/*.h5", kPrefix, "/work/run/out/x.h5"));
+  EXPECT_TRUE(matches("/data/*/out/*.h5", kPrefix, "/data/run/out/x.h5"));
+  EXPECT_TRUE(matches("/**/x.h5", kPrefix, "/data/run/out/x.h5"));
+  EXPECT_FALSE(matches("/out/*.h5", kPrefix, "/data/run/out/x.h5"));
 }
 
 TEST(RoutePattern, ManyStarsDoNotTakeForever) {
