@@ -186,6 +186,7 @@ class Session {
   void rescue(const FilemapEntry& entry);
   void dataset_gone(const FilemapEntry& entry);
   void dataset_flushed(const FilemapEntry& entry);
+  void settle_markers(const FilemapEntry& entry);
   void note_flushed();
   Marker make_marker(const std::string& relative, int dataset, std::int64_t created, int index,
                      std::uint64_t generation) const;

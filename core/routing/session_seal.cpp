@@ -277,9 +277,14 @@ bool Session::settle_flushed(const Marker& marker) {
 // Where the files of a dataset that was already in the cache are now.
 void Session::announce_cached(const CachedDataset& dataset) {
   const int id = dataset.dataset.id;
-  if (runtime_->is_in_prefix(id)) flushed_.insert(id);
   const FilemapEntry* entry = runtime_->filemap().get(runtime_->context().rank(), id);
-  if (entry == nullptr || runtime_->is_in_prefix(id)) return;
+  if (runtime_->is_in_prefix(id)) {
+    // Notes of the run before name services that are gone.
+    flushed_.insert(id);
+    if (entry != nullptr) settle_markers(*entry);
+    return;
+  }
+  if (entry == nullptr) return;
   int number = 0;
   for (const FileMeta& meta : entry->files) {
     if (meta.type != FileType::kFull) continue;
@@ -302,22 +307,26 @@ void Session::note_flushed() {
 }
 
 // The real files have taken the places of the markers; in containers the markers say so.
-void Session::dataset_flushed(const FilemapEntry& entry) {
-  const int id = entry.dataset.id;
-  if (!flushed_.insert(id).second) return;
-  ++counts_.flushed;
+void Session::settle_markers(const FilemapEntry& entry) {
   const bool containers = config()->get_bool("SCR_USE_CONTAINERS");
-  const auto gone = gone_.find(id);
   for (const FileMeta& meta : entry.files) {
     if (meta.type != FileType::kFull) continue;
     auto marker = markers_->find(meta.file);
-    const bool ours = marker.ok() && *marker && (*marker)->dataset == id;
+    const bool ours = marker.ok() && *marker && (*marker)->dataset == entry.dataset.id;
     if (ours && containers) {
       point_to_container(**marker);
     } else if (ours) {
       (void)markers_->drop(**marker);
     }
   }
+}
+
+void Session::dataset_flushed(const FilemapEntry& entry) {
+  const int id = entry.dataset.id;
+  if (!flushed_.insert(id).second) return;
+  ++counts_.flushed;
+  settle_markers(entry);
+  const auto gone = gone_.find(id);
   if (gone == gone_.end()) return;
   for (const std::string& relative : gone->second) {
     Status status = fs_.remove_if_exists(prefix() + "/" + relative);
