@@ -29,7 +29,7 @@ case_read_others() {
   begin_acts "the same after a restart with moved ranks, from the cache"
   SCR_FLUSH_ASYNC_BW=1 acts "write c.%r.h5 1%r" barrier "@0 kill"
   lose 0
-  acts "exists c.%r.h5" "read c.%r.h5 1%r" "read c.%o.h5 1%o" "read c.%n.h5 1%n" "append c.%r.h5 x 3%r" barrier \
+  acts "exists c.%r.h5" "read c.%r.h5 1%r" "read c.%o.h5 1%o" "read c.%n.h5 1%n" barrier "append c.%r.h5 x 3%r" barrier \
     "read c.%o.h5 3%o x"
   expect_done
   expect_text "restored from the cache"
