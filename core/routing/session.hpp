@@ -183,7 +183,9 @@ class Session {
   void announce_cached(const CachedDataset& dataset);
   void adopt_restart();
   void start_service();
-  void rescue(const FilemapEntry& entry);
+  bool rescue(const FilemapEntry& entry);
+  Result<std::set<std::pair<int, std::int64_t>>> datasets_in_prefix();
+  void drop_marker(const Marker& marker);
   void dataset_gone(const FilemapEntry& entry);
   void dataset_flushed(const FilemapEntry& entry);
   void settle_markers(const FilemapEntry& entry);

@@ -372,12 +372,12 @@ Session::WindowFile& Session::enter_window(const Route& route, const std::string
 // --- what becomes of open files ------------------------------------------------------------------
 
 Status Session::begin_update(RoutedFile& file) {
-  std::lock_guard lock(mutex_);
-  if (file.role() != RoutedFile::Role::kUpdater) return {};
-  if (getpid() != pid_) {
+  if (getpid() != pid_) {  // the lock may be held by a thread that the child does not have
     return failed_precondition(
         fmt::format("'{}' was opened before the fork and cannot be changed", file.absolute_));
   }
+  std::lock_guard lock(mutex_);
+  if (file.role() != RoutedFile::Role::kUpdater) return {};
   if (off_ || !runtime_ || !open_window()) {
     // The run has ended, and all data is at its name.
     auto marker = read_marker(fs_, file.absolute_);
@@ -483,6 +483,7 @@ Status Session::forget_file(const std::string& absolute) {
 
 // A write to the file has failed: what is there is not what the program meant.
 void Session::failed(RoutedFile& file, const Status& why) {
+  if (getpid() != pid_) return;
   std::lock_guard lock(mutex_);
   WindowFile* known = file_in_window(file.absolute_);
   if (known != nullptr && known->failure.ok()) known->failure = why;

@@ -100,7 +100,7 @@ void Session::seal() {
     });
     if (!in_cache) {  // it went straight to the prefix directory
       ++counts_.flushed;
-      for (const auto& [absolute, file] : window_) (void)markers_->drop(file.marker);
+      for (const auto& [absolute, file] : window_) drop_marker(file.marker);
     }
   }
   window_.clear();
@@ -136,7 +136,7 @@ void Session::settle_versions() {
                       static_cast<std::uint32_t>(world.size());
     Hash& entry = send.at(std::to_string(home)).at(file.route.relative);
     entry.set_value("GENERATION", file.marker.generation);
-    entry.set_value("HOST", log::host_name());
+    entry.set_value("HOST", host());
   }
   Hash received;
   Status status = exchange_hashes(world, send, received);
@@ -231,29 +231,26 @@ void Session::adopt_restart() {
   Context& context = runtime_->context();
   markers_ = std::make_unique<MarkerStore>(fs_, prefix());
   runtime_->on_forget([this](const FilemapEntry& entry) { dataset_gone(entry); });
-  runtime_->on_abandon([this](const FilemapEntry& entry) { rescue(entry); });
+  runtime_->on_abandon([this](const FilemapEntry& entry) { return rescue(entry); });
   auto newest = runtime_->have_restart();  // verifies it
   if (!newest.ok()) log::warning("{}", newest.status().message());
-  std::set<std::pair<int, std::int64_t>> known;  // datasets in the prefix directory
-  auto index = flush::read_index(fs_, prefix());
-  if (index.ok()) {
-    for (const auto& entry : index->entries()) {
-      if (entry.complete) known.insert({entry.dataset.id, entry.dataset.created});
-    }
-  }
+  auto known = datasets_in_prefix();
   std::set<std::pair<int, std::int64_t>> cached;
   for (const CachedDataset& dataset : runtime_->cached()) {
     if (dataset.usable) cached.insert({dataset.dataset.id, dataset.dataset.created});
   }
   const std::string job = context.job().job_id;
   // A process by itself has unflushed datasets of an earlier one to bring home.
-  Status status = markers_->sweep(context.rank(), context.size(), [&](const Marker& marker) {
-    const std::pair key(marker.dataset, marker.created);
-    if (marker.container) return known.contains(key);
-    if (known.contains(key)) return settle_flushed(marker);
-    if (context.alone() && marker.job != job) return true;  // another process's
-    return cached.contains(key);
-  });
+  Status status = known.status();
+  if (status.ok()) {
+    status = markers_->sweep(context.rank(), context.size(), [&](const Marker& marker) {
+      const std::pair key(marker.dataset, marker.created);
+      if (marker.container) return known->contains(key);
+      if (known->contains(key)) return settle_flushed(marker);
+      if (context.alone() && marker.job != job) return true;  // another process's
+      return cached.contains(key);
+    });
+  }
   if (!status.ok()) log::warning("{}", status.message());
   context.world().barrier();
   const std::vector<CachedDataset> datasets = runtime_->cached();
@@ -263,6 +260,33 @@ void Session::adopt_restart() {
   if (context.rank() == 0 && newest.ok() && *newest) {
     log::info("restart from the cache: '{}'", **newest);
   }
+}
+
+// Collective: ids and creation times of the complete datasets of the index, which rank 0 reads. An
+// index that cannot be read is no reason to take markers away.
+Result<std::set<std::pair<int, std::int64_t>>> Session::datasets_in_prefix() {
+  Communicator& world = runtime_->context().world();
+  Hash message;
+  Status status;
+  if (world.rank() == 0) {
+    auto index = flush::read_index(fs_, prefix());
+    status = index.status();
+    if (index.ok()) {
+      for (const auto& entry : index->entries()) {
+        if (entry.complete)
+          message.set_kv_int(std::to_string(entry.dataset.id), entry.dataset.created);
+      }
+    }
+  }
+  SCR_RETURN_IF_ERROR(agree(world, status, "reading the index"));
+  SCR_RETURN_IF_ERROR(broadcast_hash(world, message, 0));
+  std::set<std::pair<int, std::int64_t>> known;
+  for (const std::int64_t id : message.int_keys()) {
+    for (const std::int64_t created : message.get(std::to_string(id))->int_keys()) {
+      known.insert({static_cast<int>(id), created});
+    }
+  }
+  return known;
 }
 
 // The marker of a file that has been flushed, by a run that did not live to say so. False: it goes,
@@ -316,7 +340,7 @@ void Session::settle_markers(const FilemapEntry& entry) {
     if (ours && containers) {
       point_to_container(**marker);
     } else if (ours) {
-      (void)markers_->drop(**marker);
+      drop_marker(**marker);
     }
   }
 }
@@ -334,9 +358,15 @@ void Session::dataset_flushed(const FilemapEntry& entry) {
     // The name may be in use again.
     auto newer = markers_->find(relative);
     if (newer.ok() && *newer && (*newer)->dataset > id) {
-      (void)markers_->put(**newer, markers_visible());
+      Status put = markers_->put(**newer, markers_visible());
+      if (!put.ok()) log::warning("{}", put.message());
     }
   }
+}
+
+void Session::drop_marker(const Marker& marker) {
+  Status status = markers_->drop(marker);
+  if (!status.ok()) log::warning("{}", status.message());
 }
 
 void Session::point_to_container(Marker marker) {
@@ -353,7 +383,7 @@ void Session::dataset_gone(const FilemapEntry& entry) {
   } else {
     for (const FileMeta& meta : entry.files) {
       auto marker = markers_->find(meta.file);
-      if (marker.ok() && *marker && (*marker)->dataset == id) (void)markers_->drop(**marker);
+      if (marker.ok() && *marker && (*marker)->dataset == id) drop_marker(**marker);
     }
   }
   if (!exports_) return;
@@ -365,21 +395,27 @@ void Session::dataset_gone(const FilemapEntry& entry) {
 }
 
 // The dataset cannot be completed; what the program wrote goes to its names, as without h5scr.
-void Session::rescue(const FilemapEntry& entry) {
+bool Session::rescue(const FilemapEntry& entry) {
+  bool all = true;
   for (const auto& [absolute, file] : window_) {
     const std::string temporary = absolute + ".scr-rescue";
     Status status = copy_file(fs_, file.path, temporary);
     if (status.ok()) status = fs_.rename(temporary, absolute);
     if (!status.ok()) {
-      log::error("'{}' is lost: {}", absolute, status.message());
+      log::error(
+          "'{}' could not be written ({}); its data stays in '{}' on {}: save it before the "
+          "next run",
+          absolute, status.message(), file.path, host());
       (void)fs_.remove_if_exists(temporary);
+      all = false;
     }
-    (void)markers_->drop(file.marker);
+    drop_marker(file.marker);
   }
   if (!entry.files.empty()) {
     log::warning("the files of dataset {} are written to their names, without protection",
                  entry.dataset.id);
   }
+  return all;
 }
 
 // --- reading from other nodes --------------------------------------------------------------------

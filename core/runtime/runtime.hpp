@@ -90,7 +90,10 @@ class Runtime {
   // its files go: one that was complete, or one that could not be completed.
   using Observer = std::function<void(const FilemapEntry&)>;
   void on_forget(Observer observer) { on_forget_ = std::move(observer); }
-  void on_abandon(Observer observer) { on_abandon_ = std::move(observer); }
+  // False from this one: the files could not be saved elsewhere, and stay until the next run.
+  void on_abandon(std::function<bool(const FilemapEntry&)> observer) {
+    on_abandon_ = std::move(observer);
+  }
 
   // --- restart (runtime_restart.cpp)
   // ------------------------------------------------------------------ Name of the checkpoint to
@@ -202,7 +205,7 @@ class Runtime {
   EventToken run_event_;
   EventToken compute_event_;
   Observer on_forget_;
-  Observer on_abandon_;
+  std::function<bool(const FilemapEntry&)> on_abandon_;
   CheckpointTimer timer_;
   FlushFile flush_file_;
   bool flush_leftovers_ = false;       // a flush of this run has failed

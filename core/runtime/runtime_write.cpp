@@ -407,11 +407,12 @@ Status Runtime::abandon(const Status& why) {
   if (context_->rank() == 0) {
     log::warning("dataset {} ('{}') is dropped: {}", id, writing_->dataset.name, why.message());
   }
+  bool saved = true;
   if (const FilemapEntry* entry = cache_->filemap().get(context_->rank(), id);
       entry != nullptr && on_abandon_) {
-    on_abandon_(*entry);
+    saved = on_abandon_(*entry);
   }
-  Status status = cache_->remove_dataset(id);
+  Status status = saved ? cache_->remove_dataset(id) : Status();
   if (!status.ok()) log::warning("{}", status.message());
   end_writing(why);
   return why;
