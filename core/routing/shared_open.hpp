@@ -1,0 +1,28 @@
+// Opening a file with all processes of a communicator (MPI_File_open).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "core/mpi/communicator.hpp"
+#include "core/shared_file/shared_file.hpp"
+
+namespace scr::routing {
+
+struct SharedOpen {
+  std::string name;
+  bool read = true;
+  bool write = false;
+  bool create = false;
+  bool exclusive = false;
+  bool delete_on_close = false;
+  std::map<std::string, std::string> hints;  // those named scr_*, from all sources
+};
+
+// Collective over `comm`, a private copy of the program's communicator that the file keeps. No
+// file: h5scr has nothing to do with it, and MPI opens it. An error is the same on all processes.
+Result<std::unique_ptr<shared_file::SharedFile>> open_shared(std::shared_ptr<Communicator> comm,
+                                                             const SharedOpen& how);
+
+}  // namespace scr::routing
