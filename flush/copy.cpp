@@ -37,7 +37,8 @@ class Copier {
         throttle_(options.bytes_per_second, options.percent, seconds_now()) {}
 
   Status copy(CopyTask& task) {
-    SCR_ASSIGN_OR_RETURN(auto source, fs_.open(task.source, OpenOptions::read()));
+    SCR_ASSIGN_OR_RETURN(auto source,
+                         task.open ? task.open() : fs_.open(task.source, OpenOptions::read()));
     SCR_ASSIGN_OR_RETURN(FileInfo info, source->info());
     if (info.size != task.size) {
       return corrupt(
@@ -51,11 +52,11 @@ class Copier {
       crc = crc32_combine(crc, piece.crc, piece.length);
       position += piece.length;
     }
-    if (crc != task.crc) {
+    if (!task.open && crc != task.crc) {
       return corrupt(fmt::format("'{}' has the checksum {} instead of {}", task.source,
                                  crc32_to_text(crc), crc32_to_text(task.crc)));
     }
-    if (task.pieces.size() == 1 && task.pieces.front().offset == 0) keep_time(task, info);
+    if (!task.open && task.pieces.size() == 1 && task.pieces.front().offset == 0) keep_time(task, info);
     return source->close();
   }
 

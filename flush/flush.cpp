@@ -68,7 +68,8 @@ Result<std::unique_ptr<Flush>> Flush::prepare(Communicator& world, Communicator&
                                               const DatasetDescriptor& dataset,
                                               const std::string& cache_directory,
                                               const std::vector<FileMeta>& files,
-                                              const FlushOptions& options) {
+                                              const FlushOptions& options,
+                                              const std::vector<SharedLog>& logs) {
   SCR_RETURN_IF_ERROR(check_options(world, files, options));
   std::unique_ptr<Flush> flush(new Flush(fs, prefix, dataset, options));
   for (const FileMeta& meta : files) {
@@ -79,6 +80,7 @@ Result<std::unique_ptr<Flush>> Flush::prepare(Communicator& world, Communicator&
     file.in_container = options.containers;
     flush->files_.push_back(std::move(file));
   }
+  flush->list_shared(logs);
   SCR_RETURN_IF_ERROR(flush->take_directory(world));
   if (flush->done_) {
     flush->copied_ = true;
@@ -93,6 +95,7 @@ Result<std::unique_ptr<Flush>> Flush::prepare(Communicator& world, Communicator&
     flush->plan_files(cache_directory);
     SCR_RETURN_IF_ERROR(flush->make_parents(world));
   }
+  SCR_RETURN_IF_ERROR(flush->plan_shared(world, logs));
   for (const CopyTask& task : flush->tasks_) flush->bytes_total_ += task.size;
   flush->share_bandwidth(world);
   // What will come, so that a later run can clean up or take it up again. Durable when it has to
@@ -199,6 +202,7 @@ void Flush::share_bandwidth(Communicator& world) {
 
 void Flush::plan_files(const std::string& cache_directory) {
   for (const StoredFile& file : files_) {
+    if (file.shared) continue;
     CopyTask task;
     task.source = cache_directory + "/" + file.file;
     task.size = file.size;
@@ -261,6 +265,7 @@ Status Flush::plan_containers(Communicator& world, Communicator& node,
     SCR_ASSIGN_OR_RETURN(RankFiles files, rank_files_from_hash(*element.hash.get("FILES")));
     SCR_ASSIGN_OR_RETURN(std::string source, element.hash.require_value("DIRECTORY"));
     for (std::size_t i = 0; i < files.size(); ++i) {
+      if (files[i].shared) continue;
       CopyTask task;
       task.source = source + "/" + files[i].file;
       task.size = files[i].size;
@@ -273,6 +278,100 @@ Status Flush::plan_containers(Communicator& world, Communicator& node,
       task_owner_.push_back(std::stoi(element.key));
       task_file_.push_back(i);
     }
+  }
+  return {};
+}
+
+// --- shared files
+// ------------------------------------------------------------------------------------------
+
+// The process with the log of the first rank lists the file.
+void Flush::list_shared(const std::vector<SharedLog>& logs) {
+  for (const SharedLog& log : logs) {
+    if (log.table.rank != log.table.first_rank) continue;
+    StoredFile file;
+    file.file = log.file;
+    file.size = log.table.size;
+    file.shared = true;
+    file.in_container = options_.containers;
+    files_.push_back(std::move(file));
+  }
+}
+
+std::vector<CopyPiece> Flush::place_of(const StoredFile& file) const {
+  if (!options_.containers) {
+    return {{prefix_ + "/" + temporary_name(file.file, dataset_), 0, file.size, 0}};
+  }
+  std::vector<CopyPiece> pieces;
+  for (const Segment& segment : file.segments) {
+    pieces.push_back({directory() + "/" + temporary_name(segment.file, dataset_), segment.offset,
+                      segment.length, 0});
+  }
+  return pieces;
+}
+
+// The file has its size from the start: several processes write to it, and it may end with a hole.
+Status Flush::make_shared_files(const std::vector<SharedLog>& logs) {
+  if (options_.containers) return {};
+  for (const SharedLog& log : logs) {
+    if (log.table.rank != log.table.first_rank) continue;
+    OpenOptions options = OpenOptions::read_write();
+    options.create = true;
+    options.mode = options_.copy.mode;
+    const std::string name = prefix_ + "/" + temporary_name(log.file, dataset_);
+    SCR_ASSIGN_OR_RETURN(auto file, fs_.open(name, options));
+    SCR_RETURN_IF_ERROR(file->truncate(log.table.size));
+    SCR_RETURN_IF_ERROR(file->close());
+  }
+  return {};
+}
+
+Status Flush::plan_shared(Communicator& world, const std::vector<SharedLog>& logs) {
+  any_shared_ = world.any_true(!logs.empty());
+  if (!any_shared_) return {};
+  SCR_RETURN_IF_ERROR(agree_all(world, make_shared_files(logs), "making shared files"));
+  const auto place = [this](const std::string& name, std::uint64_t /*size*/) {
+    const auto file = std::ranges::find(files_, name, &StoredFile::file);
+    return place_of(*file);
+  };
+  SCR_ASSIGN_OR_RETURN(regions_, plan_replay(world, logs, place));
+  for (const ReplayRegion& region : regions_) {
+    CopyTask task;
+    task.source = region.file;
+    task.open = [&region, open = options_.open_log]() -> Result<std::unique_ptr<File>> {
+      return open_region(region, open);
+    };
+    task.size = region.end - region.begin;
+    task.pieces = region.destinations;
+    tasks_.push_back(std::move(task));
+  }
+  return {};
+}
+
+// The owner of each file learns the checksums of its pieces.
+Status Flush::collect_shared_checksums(Communicator& world) {
+  std::vector<const CopyTask*> done;
+  for (std::size_t i = tasks_.size() - regions_.size(); i < tasks_.size(); ++i) {
+    done.push_back(&tasks_[i]);
+  }
+  SCR_ASSIGN_OR_RETURN(auto pieces, collect_replayed(world, regions_, done));
+  for (StoredFile& file : files_) {
+    if (!file.shared) continue;
+    std::uint64_t position = 0;
+    std::size_t segment = 0;
+    std::uint64_t segment_end = file.segments.empty() ? 0 : file.segments[0].length;
+    for (const ReplayedPiece& piece : pieces[file.file]) {
+      if (piece.offset != position) return internal_error("a piece of a shared file is missing");
+      file.crc = crc32_combine(file.crc, piece.crc, piece.length);
+      position += piece.length;
+      if (file.segments.empty()) continue;
+      Segment& current = file.segments[segment];
+      current.crc = crc32_combine(current.crc, piece.crc, piece.length);
+      if (position == segment_end && ++segment < file.segments.size()) {
+        segment_end += file.segments[segment].length;
+      }
+    }
+    if (position != file.size) return internal_error("a piece of a shared file is missing");
   }
   return {};
 }
@@ -302,6 +401,7 @@ Status Flush::adopt_copies(const std::vector<CopyTask>& copied) {
   if (!std::ranges::equal(tasks_, copied, same_task))
     return corrupt("other files were copied than those of the flush");
   for (const CopyTask& task : copied) {
+    if (task.open) return internal_error("a shared file was copied by another process");
     std::uint32_t crc = 0;
     for (const CopyPiece& piece : task.pieces) crc = crc32_combine(crc, piece.crc, piece.length);
     if (crc != task.crc)
@@ -327,7 +427,7 @@ void Flush::copy_in_turns(Communicator& world) {
 // The checksums of segments, from the process that copied them to the ranks that own the files.
 Status Flush::collect_segment_checksums(Communicator& node) {
   Hash send;
-  for (std::size_t t = 0; t < tasks_.size(); ++t) {
+  for (std::size_t t = 0; t < task_owner_.size(); ++t) {
     Hash& file = send.at(std::to_string(task_owner_[t])).at(std::to_string(task_file_[t]));
     for (const CopyPiece& piece : tasks_[t].pieces)
       file.at(std::to_string(file.size())).set_value("CRC", piece.crc);
@@ -336,6 +436,7 @@ Status Flush::collect_segment_checksums(Communicator& node) {
   SCR_RETURN_IF_ERROR(exchange_hashes(node, send, receive));
   const Hash* mine = receive.get("0");
   for (std::size_t f = 0; f < files_.size(); ++f) {
+    if (files_[f].shared) continue;
     for (std::size_t s = 0; s < files_[f].segments.size(); ++s) {
       const Hash* crc = mine ? mine->getf("%zu %zu", f, s) : nullptr;
       if (crc == nullptr) return internal_error("a segment was copied without a checksum");
@@ -406,15 +507,21 @@ Status Flush::finish(Communicator& world, Communicator& node) {
   if (done_) return {};
   if (copy_status_.ok()) copy_status_ = sync_plan();
   SCR_RETURN_IF_ERROR(agree_all(world, copy_status_, "copying to the prefix directory"));
+  if (any_shared_) {
+    SCR_RETURN_IF_ERROR(
+        agree_all(world, collect_shared_checksums(world), "collecting checksums"));
+  }
   if (summary_.containers) {
     SCR_RETURN_IF_ERROR(agree_all(world, collect_segment_checksums(node), "collecting checksums"));
     SCR_RETURN_IF_ERROR(agree_all(world, write_parity(world), "writing parity containers"));
-    SCR_RETURN_IF_ERROR(write_rank2file(world, fs_, directory(), files_));
   } else {
     auto superseded = find_superseded(world, fs_, prefix_, dataset_, files_);
     if (superseded.status().code() == StatusCode::kFailedPrecondition) abandon(world);
     if (!superseded.ok()) return superseded.status();
     intent_.superseded = std::move(*superseded);
+  }
+  if (summary_.containers || any_shared_) {
+    SCR_RETURN_IF_ERROR(write_rank2file(world, fs_, directory(), files_));
   }
   Status status;
   if (world.rank() == 0) status = commit();

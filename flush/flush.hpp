@@ -22,6 +22,7 @@
 #include "flush/copy.hpp"
 #include "flush/intent.hpp"
 #include "flush/rank2file.hpp"
+#include "flush/replay.hpp"
 #include "flush/summary.hpp"
 
 namespace scr::flush {
@@ -33,19 +34,21 @@ struct FlushOptions {
   int width = 256;          // processes that copy at the same time (synchronous flush)
   bool keep_newer = false;  // a file at the name that is younger than the cached one stays there
   CopyOptions copy;
+  OpenSharedLog open_log = {};  // for files that several processes have written together
 };
 
 class Flush {
  public:
   // `files` are this rank's application files with size and checksum, below `cache_directory`.
   // `node` are the processes that share the cache storage; with containers its first rank copies
-  // for all of them.
+  // for all of them. `logs` are this rank's logs of shared files, which become plain ones.
   static Result<std::unique_ptr<Flush>> prepare(Communicator& world, Communicator& node,
                                                 FileSystem& fs, const std::string& prefix,
                                                 const DatasetDescriptor& dataset,
                                                 const std::string& cache_directory,
                                                 const std::vector<FileMeta>& files,
-                                                const FlushOptions& options);
+                                                const FlushOptions& options,
+                                                const std::vector<SharedLog>& logs = {});
 
   // The same for files that the program has written to the prefix directory itself, under their
   // temporary names (SCR_CACHE_BYPASS): they are durable and `files` has their checksums, so there
@@ -98,6 +101,11 @@ class Flush {
   void plan_files(const std::string& cache_directory);
   Status plan_containers(Communicator& world, Communicator& node,
                          const std::string& cache_directory);
+  void list_shared(const std::vector<SharedLog>& logs);
+  Status plan_shared(Communicator& world, const std::vector<SharedLog>& logs);
+  std::vector<CopyPiece> place_of(const StoredFile& file) const;
+  Status make_shared_files(const std::vector<SharedLog>& logs);
+  Status collect_shared_checksums(Communicator& world);
   Status collect_segment_checksums(Communicator& node);
   Status write_parity(Communicator& world);
   Status sync_plan();
@@ -117,6 +125,8 @@ class Flush {
   std::vector<CopyTask> tasks_;  // of this process
   std::vector<int> task_owner_;  // node rank and file of each task, with containers
   std::vector<std::size_t> task_file_;
+  std::vector<ReplayRegion> regions_;  // of shared files, whose tasks are the last of tasks_
+  bool any_shared_ = false;            // on some rank
   Summary summary_;
   CopyProgress progress_;
   std::uint64_t bytes_total_ = 0;

@@ -32,6 +32,7 @@ Hash file_to_hash(const StoredFile& file) {
   hash.set_value("SIZE", file.size);
   hash.set_value("CRC", crc32_to_text(file.crc));
   if (!file.fetch) hash.at("NOFETCH");
+  if (file.shared) hash.at("SHARED");
   if (file.contained()) hash.set("SEG", segments_to_hash(file.segments));
   return hash;
 }
@@ -43,6 +44,7 @@ Result<StoredFile> file_from_hash(std::string_view name, const Hash& hash) {
   SCR_ASSIGN_OR_RETURN(std::string crc, hash.require_value("CRC"));
   SCR_ASSIGN_OR_RETURN(file.crc, crc32_from_text(crc));
   file.fetch = !hash.contains("NOFETCH");
+  file.shared = hash.contains("SHARED");
   if (const Hash* segments = hash.get("SEG")) {
     file.in_container = true;
     SCR_ASSIGN_OR_RETURN(file.segments, segments_from_hash(*segments, file.size));

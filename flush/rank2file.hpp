@@ -23,6 +23,9 @@ struct StoredFile {
   std::uint64_t size = 0;
   std::uint32_t crc = 0;
   bool fetch = true;  // false (NOFETCH): redundancy data, which is not brought back to the cache
+  // Several processes wrote it together; it is read where it is, and not brought to the cache.
+  bool shared = false;
+  bool to_cache() const { return fetch && !shared; }
   std::vector<Segment> segments;  // empty: a plain file
   bool contained() const { return !segments.empty() || in_container; }
   bool in_container = false;  // an empty file of a dataset in containers has no segments

@@ -41,6 +41,7 @@ Hash FileMeta::to_hash() const {
   if (!original.empty()) hash.set_value("ORIG", original);
   if (!path.empty()) hash.set_value("PATH", path);
   if (!name.empty()) hash.set_value("NAME", name);
+  if (!shared.empty()) hash.set_value("SHARED", shared);
   return hash;
 }
 
@@ -64,6 +65,9 @@ Result<FileMeta> FileMeta::from_hash(const Hash& hash) {
   meta.original = std::string(hash.value("ORIG").value_or(""));
   meta.path = std::string(hash.value("PATH").value_or(""));
   meta.name = std::string(hash.value("NAME").value_or(""));
+  if (auto shared = hash.value("SHARED")) {
+    SCR_ASSIGN_OR_RETURN(meta.shared, safe_relative_path(*shared));
+  }
   return meta;
 }
 

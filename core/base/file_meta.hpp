@@ -25,6 +25,9 @@ struct FileMeta {
   std::string original;              // as the application named it; empty for redundancy data
   std::string path;  // absolute directory of the original; empty for redundancy data
   std::string name;  // last component of the original; empty for redundancy data
+  // This is one process's log of the file of that name, which several have written together
+  // (core/shared_file); empty otherwise.
+  std::string shared;
 
   Hash to_hash() const;
   // Refuses paths that leave the dataset directory and numbers that are none.

@@ -135,6 +135,11 @@ Result<Marker> marker_from(const Fields& fields) {
   SCR_ASSIGN_OR_RETURN(marker.generation, number_field<std::uint64_t>(fields, "GENERATION"));
   SCR_ASSIGN_OR_RETURN(marker.created, number_field<std::int64_t>(fields, "CREATED"));
   SCR_ASSIGN_OR_RETURN(marker.written, number_field<std::int64_t>(fields, "WRITTEN"));
+  if (fields.contains("SHARED")) {
+    SCR_ASSIGN_OR_RETURN(const int shared, number_field<int>(fields, "SHARED"));
+    if (shared != 1) return corrupt("SHARED is not 1");
+    marker.shared = true;
+  }
   SCR_RETURN_IF_ERROR(check_fields(marker));
   return marker;
 }
@@ -265,10 +270,10 @@ Result<std::string> encode(const Marker& marker) {
   text += kExplanation;
   text += fmt::format(
       "{}={}\nFILE={}\nID=0x{:016x}\nDATASET={}\nRANK={}\nJOB={}\nHOST={}\nSERVICE={}\n"
-      "CONTAINER={}\nGENERATION={}\nCREATED={}\nWRITTEN={}\n",
+      "CONTAINER={}\nGENERATION={}\nCREATED={}\nWRITTEN={}\n{}",
       kVersionKey, kVersion, marker.file, marker.id, marker.dataset, marker.rank, marker.job,
       marker.host, marker.service, marker.container ? 1 : 0, marker.generation, marker.created,
-      marker.written);
+      marker.written, marker.shared ? "SHARED=1\n" : "");
   if (text.size() >= kMarkerSize - kCrcLineSize) {
     return internal_error("a marker is longer than its size");
   }

@@ -11,6 +11,7 @@
 #include "core/base/background_thread.hpp"
 #include "core/base/log.hpp"
 #include "core/base/progress.hpp"
+#include "core/service/exports.hpp"
 
 namespace scr {
 
@@ -46,7 +47,20 @@ config::FlushType Flusher::type_of(const DatasetDescriptor& dataset) const {
   return context_.redundancy_for(dataset.id, dataset.output).store->descriptor.flush;
 }
 
-flush::FlushOptions Flusher::options(bool background) const {
+Result<flush::SharedLog> Flusher::shared_log(const FilemapEntry& entry,
+                                             const FileMeta& meta) const {
+  flush::SharedLog log;
+  log.file = meta.shared;
+  SCR_ASSIGN_OR_RETURN(log.table, shared_file::read_log_table(
+                                      context_.fs(), entry.directory + "/" + meta.file));
+  SCR_ASSIGN_OR_RETURN(log.place.id, service::make_id(entry.dataset.id, log.table.rank,
+                                                      log.table.number));
+  log.place.rank = log.table.rank;
+  log.place.node = static_cast<std::uint32_t>(shared_.node);
+  return log;
+}
+
+flush::FlushOptions Flusher::options(bool background, int dataset) const {
   const config::Config& config = context_.config();
   flush::FlushOptions options;
   options.containers = config.get_bool("SCR_USE_CONTAINERS");
@@ -55,6 +69,11 @@ flush::FlushOptions Flusher::options(bool background) const {
   options.width = static_cast<int>(config.get_uint("SCR_FLUSH_WIDTH"));
   options.keep_newer = context_.transparent();
   options.copy.buffer = config.get_bytes("SCR_FILE_BUF_SIZE");
+  if (shared_.open) {
+    options.open_log = [open = shared_.open, dataset](const auto& file, const auto& place) {
+      return open(dataset, file, place);
+    };
+  }
   if (background) {
     options.copy.bytes_per_second = static_cast<double>(config.get_bytes("SCR_FLUSH_ASYNC_BW"));
     options.copy.percent = config.get_double("SCR_FLUSH_ASYNC_PERCENT");
@@ -68,13 +87,22 @@ Result<std::unique_ptr<flush::Flush>> Flusher::prepare(const DatasetDescriptor& 
   Status status = entry ? Status() : internal_error("no filemap entry of a dataset to flush");
   SCR_RETURN_IF_ERROR(agree(context_.world(), status, "flushing"));
   std::vector<FileMeta> files;
+  std::vector<flush::SharedLog> logs;
   for (const FileMeta& meta : entry->files) {
-    if (meta.type == FileType::kFull) files.push_back(meta);
+    if (meta.type != FileType::kFull) continue;
+    if (meta.shared.empty()) {
+      files.push_back(meta);
+      continue;
+    }
+    auto log = shared_log(*entry, meta);
+    if (log.ok()) logs.push_back(std::move(*log));
+    if (status.ok()) status = log.status();
   }
+  SCR_RETURN_IF_ERROR(agree(context_.world(), status, "flushing"));
   SCR_ASSIGN_OR_RETURN(
       auto flush,
       flush::Flush::prepare(context_.world(), context_.node(), context_.fs(), context_.job().prefix,
-                            dataset, entry->directory, files, options(background)));
+                            dataset, entry->directory, files, options(background, dataset.id), logs));
   flush->set_observer(watch_progress(context_.rank(),
                                      fmt::format("flush of dataset {}", dataset.id),
                                      flush->bytes_total(), background));
@@ -139,7 +167,10 @@ std::string Flusher::give_to_daemon(const flush::Flush& flush) {
   std::array<double, 1> bandwidth = {flush.bytes_total() > 0 ? flush.copy_options().bytes_per_second
                                                              : 0};
   context_.node().all_reduce(bandwidth, ReduceOp::kSum);
-  if (flush.copied() || flush.tasks().empty()) return {};
+  const bool shared = std::ranges::any_of(
+      flush.tasks(), [](const flush::CopyTask& task) { return task.open != nullptr; });
+  // Shared files are put together by processes of the program, which know where the pieces are.
+  if (flush.copied() || flush.tasks().empty() || shared) return {};
   flush::Transfer transfer;
   transfer.dataset = flush.dataset().id;
   transfer.created = flush.dataset().created;

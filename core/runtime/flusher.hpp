@@ -35,6 +35,15 @@ class Flusher {
   Flusher(const Flusher&) = delete;
   Flusher& operator=(const Flusher&) = delete;
 
+  // How logs of shared files are opened, and the number of this node in their places.
+  struct SharedLogs {
+    std::function<Result<std::unique_ptr<File>>(int dataset, const std::string& file,
+                                                const shared_file::LogPlace& place)>
+        open;
+    int node = 0;
+  };
+  void use_shared_logs(SharedLogs logs) { shared_ = std::move(logs); }
+
   // At the start of a run: the daemons of all nodes stop what they still do for an earlier run, so
   // that this one can take it up. What they have copied stays.
   void take_over_transfers();
@@ -65,7 +74,8 @@ class Flusher {
     bool taken = false;    // by the thread, or nothing to do for it
   };
 
-  flush::FlushOptions options(bool background) const;
+  flush::FlushOptions options(bool background, int dataset) const;
+  Result<flush::SharedLog> shared_log(const FilemapEntry& entry, const FileMeta& meta) const;
   Result<std::unique_ptr<flush::Flush>> prepare(const DatasetDescriptor& dataset, bool background);
   std::string give_to_daemon(const flush::Flush& flush);
   // False if the thread has to copy itself.
@@ -76,6 +86,7 @@ class Flusher {
 
   Context& context_;
   const Cache& cache_;
+  SharedLogs shared_;
   std::deque<Entry> queue_;  // changed by the main thread only, under the lock
   mutable std::mutex mutex_;
   std::condition_variable wake_;

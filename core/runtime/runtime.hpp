@@ -74,6 +74,12 @@ class Runtime {
   const DatasetDescriptor& window_dataset() const { return writing_->dataset; }
   // Where a file of the window is, whichever process of this node writes it.
   std::string window_path(const std::string& relative) const;
+  // The window goes straight to the prefix directory.
+  bool window_bypasses() const { return writing_ && writing_->bypass; }
+  // Lists this rank's log of a file that several write together, and gives its path; not
+  // collective.
+  Result<std::string> route_log(const std::string& relative);
+  void use_shared_logs(Flusher::SharedLogs logs) { flusher_->use_shared_logs(std::move(logs)); }
   // Takes a file off the window's list; not collective. Its data is left to the caller.
   Status unregister_file(const std::string& absolute);
   // Datasets that are complete in the cache, oldest first, and where they are on this node.
@@ -170,7 +176,8 @@ class Runtime {
   Status begin_writing(bool fetching = false);
   // Collective: room for one more dataset like the last on every node?
   bool has_room(const Store& store);
-  Result<std::string> route_for_writing(const std::string& absolute);
+  Result<std::string> route_for_writing(const std::string& absolute,
+                                        const std::string& shared = {});
   Result<std::string> route_for_reading(const std::string& absolute);
   Result<std::string> relative_to_prefix(const std::string& absolute) const;
 

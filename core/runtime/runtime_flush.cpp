@@ -467,7 +467,7 @@ Status Runtime::fetch_in_turns(
     const std::function<Status(const std::function<void(std::uint64_t)>& progress)>& read) {
   Context& c = *context_;
   std::uint64_t bytes = 0;
-  for (const flush::StoredFile& file : files) bytes += file.fetch ? file.size : 0;
+  for (const flush::StoredFile& file : files) bytes += file.to_cache() ? file.size : 0;
   const int width = std::max(1, static_cast<int>(c.config().get_uint("SCR_FETCH_WIDTH")));
   if (c.rank() >= width) c.world().receive({}, c.rank() - width, kTurnTag);
   Status mine = read(watch_progress(c.rank(), what, bytes));
@@ -479,7 +479,7 @@ Status Runtime::fetch_in_turns(
 Status Runtime::check_fetched(const flush::RankFiles& files) {
   FilemapEntry entry = *cache_->filemap().get(context_->rank(), writing_->dataset.id);
   for (const flush::StoredFile& file : files) {
-    if (!file.fetch) continue;
+    if (!file.to_cache()) continue;
     const FileMeta* meta = entry.find(file.file);
     if (meta == nullptr || meta->crc != file.crc) {
       return corrupt(fmt::format("'{}/{}' changed between writing and reading it", entry.directory,
@@ -495,7 +495,7 @@ Status Runtime::fetch_to_cache(const std::string& directory_name, const flush::R
   Context& c = *context_;
   Status status = cache_->update(c.rank(), writing_->dataset.id, [&](FilemapEntry& entry) {
     for (const flush::StoredFile& file : files) {
-      if (!file.fetch) continue;
+      if (!file.to_cache()) continue;
       FileMeta meta;
       meta.file = file.file;
       meta.ranks = c.size();

@@ -6,6 +6,7 @@
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
 #include "core/runtime/runtime.hpp"
+#include "core/shared_file/log.hpp"
 #include "flush/flush.hpp"
 
 namespace scr {
@@ -52,6 +53,11 @@ void Runtime::close_window() {
 std::string Runtime::window_path(const std::string& relative) const {
   if (!writing_->bypass) return writing_->directory->path() + "/" + relative;
   return context_->job().prefix + "/" + flush::temporary_name(relative, writing_->dataset);
+}
+
+Result<std::string> Runtime::route_log(const std::string& relative) {
+  return route_for_writing(
+      context_->job().prefix + "/" + shared_file::log_name(relative, context_->rank()), relative);
 }
 
 Status Runtime::unregister_file(const std::string& absolute) {

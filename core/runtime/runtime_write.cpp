@@ -197,7 +197,8 @@ Result<std::string> Runtime::relative_to_prefix(const std::string& absolute) con
   return safe_relative_path(*relative);
 }
 
-Result<std::string> Runtime::route_for_writing(const std::string& absolute) {
+Result<std::string> Runtime::route_for_writing(const std::string& absolute,
+                                               const std::string& shared) {
   SCR_ASSIGN_OR_RETURN(std::string relative, relative_to_prefix(absolute));
   FileSystem& fs = context_->fs();
   const std::size_t slash = relative.rfind('/');
@@ -208,6 +209,7 @@ Result<std::string> Runtime::route_for_writing(const std::string& absolute) {
   meta.original = absolute;
   meta.path = absolute.substr(0, absolute.rfind('/'));
   meta.name = absolute.substr(absolute.rfind('/') + 1);
+  meta.shared = shared;
   const int id = writing_->dataset.id;
   if (writing_->bypass) meta.file = flush::temporary_name(relative, writing_->dataset);
   const std::string file = meta.file;

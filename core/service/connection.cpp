@@ -38,6 +38,7 @@ class Connection::Impl {
 
   Status open(const Key& key, Clock::time_point deadline, Again& again);
   Status send(Request request);
+  Status send_call(ByteView payload);
   Result<Reply> receive(std::uint32_t longest);
   bool is_broken() const { return broken_; }
   bool is_late() const { return late_; }
@@ -185,6 +186,22 @@ Status Connection::Impl::send(Request request) {
   return write(bytes, Clock::now() + options_.reply_timeout);
 }
 
+Status Connection::Impl::send_call(ByteView payload) {
+  Request request;
+  request.kind = static_cast<std::uint16_t>(Kind::kCall);
+  request.number = next_request_++;
+  request.length = static_cast<std::uint32_t>(payload.size());
+  std::vector<std::byte> bytes(kRequestSize + payload.size() + kTagSize);
+  const ByteSpan frame = ByteSpan(bytes).first(kRequestHeaderSize);
+  service::write(request, frame);
+  keys_->seal(Side::kClient, request.number, frame,
+              ByteSpan(bytes).subspan(kRequestHeaderSize, kTagSize));
+  std::copy(payload.begin(), payload.end(), bytes.begin() + kRequestSize);
+  keys_->seal(Side::kClient, call_number(request.number), payload,
+              ByteSpan(bytes).last(kTagSize));
+  return write(bytes, Clock::now() + options_.reply_timeout);
+}
+
 Result<Connection::Reply> Connection::Impl::receive(std::uint32_t longest) {
   const auto deadline = Clock::now() + options_.reply_timeout;
   frame_.resize(std::max(frame_.size(), kReplyHeaderSize));
@@ -252,6 +269,7 @@ Result<std::unique_ptr<Connection>> Connection::open(const Endpoint& endpoint, c
 }
 
 Status Connection::send(Request request) { return impl_->send(request); }
+Status Connection::send_call(ByteView payload) { return impl_->send_call(payload); }
 Result<Connection::Reply> Connection::receive(std::uint32_t longest) {
   return impl_->receive(longest);
 }

@@ -19,6 +19,7 @@ class Connection {
   // Several requests may be sent before the first reply is received; replies come in their order.
   // The number is filled in.
   Status send(Request request);
+  Status send_call(ByteView payload);
 
   struct Reply {
     ReplyHeader header;

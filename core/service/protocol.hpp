@@ -26,6 +26,7 @@ inline constexpr std::size_t kRequestSize = kRequestHeaderSize + kTagSize;
 inline constexpr std::size_t kReplyHeaderSize = 40;
 // Bounds what a client can make the server hold in memory.
 inline constexpr std::uint32_t kMaxRead = 1U << 20U;
+inline constexpr std::uint32_t kMaxCall = 1U << 20U;
 inline constexpr std::uint32_t kMaxErrorText = 1024;
 inline constexpr std::size_t kMaxReplySize = kReplyHeaderSize + kMaxRead + kTagSize;
 
@@ -34,7 +35,8 @@ using Proof = std::array<std::byte, kProofSize>;
 using ByteView = std::span<const std::byte>;
 using ByteSpan = std::span<std::byte>;
 
-enum class Kind : std::uint16_t { kStat = 1, kRead = 2 };
+// A call is followed by `length` bytes and their tag, sealed under call_number().
+enum class Kind : std::uint16_t { kStat = 1, kRead = 2, kCall = 3 };
 
 enum class Code : std::uint16_t {
   kOk = 0,
@@ -71,6 +73,11 @@ struct ReplyHeader {
   std::uint32_t length = 0;    // of what follows: data, or the text of an error
   std::uint32_t crc32 = 0;     // of what follows
 };
+
+// Each number seals one frame: those that follow the header of a call have their own.
+constexpr std::uint64_t call_number(std::uint64_t request) {
+  return request | (std::uint64_t{1} << 63U);
+}
 
 // `out` has the size of the frame. Parsing gives nothing if it is no such frame of this version.
 void write(const Greeting& greeting, ByteSpan out);

@@ -36,11 +36,11 @@ std::string host_name() {
 }
 
 struct Peer {
-  Peer(tcp::socket socket_in, const Key& key, const Resolver& resolver)
-      : socket(std::move(socket_in)), session(key, resolver) {}
+  Peer(tcp::socket socket_in, const Key& key, const Resolver& resolver, const Handler& handler)
+      : socket(std::move(socket_in)), session(key, resolver, handler) {}
   tcp::socket socket;
   ServerSession session;
-  std::array<std::byte, std::max(kHelloSize, kRequestSize)> in = {};
+  std::vector<std::byte> in;
   ReplyBuffer out;
   Clock::time_point deadline;
   bool listed_as_client = false;
@@ -55,8 +55,11 @@ using PeerPtr = std::shared_ptr<Peer>;
 // All but start, stop and counts runs in the thread.
 class RangeServer::Impl {
  public:
-  Impl(const Key& key, Resolver resolver, ServerOptions options)
-      : key_(key), resolver_(std::move(resolver)), options_(std::move(options)) {}
+  Impl(const Key& key, Resolver resolver, ServerOptions options, Handler handler)
+      : key_(key),
+        resolver_(std::move(resolver)),
+        handler_(std::move(handler)),
+        options_(std::move(options)) {}
 
   Status listen(const std::string& address);
   std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
@@ -94,6 +97,7 @@ class RangeServer::Impl {
 
   const Key key_;
   const Resolver resolver_;
+  const Handler handler_;
   const ServerOptions options_;
   const pid_t pid_ = ::getpid();
   asio::io_context io_{1};
@@ -203,7 +207,7 @@ void RangeServer::Impl::add_stranger(int descriptor) {
   socket.set_option(tcp::no_delay(true), error);
   socket.set_option(asio::socket_base::keep_alive(true), error);
   if (strangers_.size() >= options_.most_strangers) drop(strangers_.front());
-  auto peer = std::make_shared<Peer>(std::move(socket), key_, resolver_);
+  auto peer = std::make_shared<Peer>(std::move(socket), key_, resolver_, handler_);
   peer->place = strangers_.insert(strangers_.end(), peer);
   ++accepted_;
   touch(peer);
@@ -220,7 +224,8 @@ void RangeServer::Impl::greet(const PeerPtr& peer) {
 
 void RangeServer::Impl::read(const PeerPtr& peer) {
   peer->waiting = true;
-  asio::async_read(peer->socket, asio::buffer(peer->in.data(), peer->session.wants()),
+  peer->in.resize(peer->session.wants());
+  asio::async_read(peer->socket, asio::buffer(peer->in),
                    [this, peer](const asio::error_code& error, std::size_t) {
                      peer->waiting = false;
                      if (error) return drop(peer);
@@ -233,8 +238,7 @@ void RangeServer::Impl::take(const PeerPtr& peer) {
   ServerSession::Outcome outcome = {.reply = 0, .close = true, .refused = false};
   try {
     peer->out = take_buffer();
-    outcome = peer->session.take({peer->in.data(), peer->session.wants()}, is_full(),
-                                 {peer->out.get(), kMaxReplySize});
+    outcome = peer->session.take(peer->in, is_full(), {peer->out.get(), kMaxReplySize});
   } catch (const std::exception& error) {
     log::warning("range service: a request failed: {}", error.what());
     return drop(peer);
@@ -243,6 +247,10 @@ void RangeServer::Impl::take(const PeerPtr& peer) {
   if (was_client && outcome.reply > 0) ++requests_;
   if (!was_client && peer->session.is_client()) make_client(peer);
   if (was_client) touch(peer);
+  if (outcome.more) {
+    give_back(std::move(peer->out));
+    return read(peer);
+  }
   if (outcome.reply == 0) return drop(peer);
   reply(peer, outcome);
 }
@@ -369,11 +377,13 @@ RangeServer::~RangeServer() {
 }
 
 Result<std::unique_ptr<RangeServer>> RangeServer::start(const std::string& address, const Key& key,
-                                                        Resolver resolver, ServerOptions options) {
+                                                        Resolver resolver, ServerOptions options,
+                                                        Handler handler) {
   SCR_RETURN_IF_ERROR(prepare_cryptography());
   try {
     const std::string node = options.node.empty() ? host_name() : options.node;
-    auto impl = std::make_unique<Impl>(key, std::move(resolver), std::move(options));
+    auto impl = std::make_unique<Impl>(key, std::move(resolver), std::move(options),
+                                       std::move(handler));
     SCR_RETURN_IF_ERROR(impl->listen(address));
     const Endpoint endpoint{node, address, impl->port()};
     impl->start_thread();

@@ -17,6 +17,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/filesystem.hpp"
 #include "core/base/status.hpp"
@@ -58,6 +59,10 @@ struct Endpoint {
 // the server for every request, so that a file that was withdrawn is not read any more.
 using Resolver = std::function<Result<std::unique_ptr<File>>(std::uint64_t id)>;
 
+// Answers a call of a peer that has the key; at most 1 MiB. In the thread of the server: it must not
+// wait for anything. Without one, calls are refused.
+using Handler = std::function<Result<std::vector<std::byte>>(std::span<const std::byte> request)>;
+
 struct ServerOptions {
   std::string node = {};  // name of this host, for messages; empty: the host's name
   // Peers that have not shown that they have the key: the oldest is dropped for a new one.
@@ -75,7 +80,8 @@ class [[gnu::visibility("default")]] RangeServer {
  public:
   // Listens at a free port of `address` (choose_address() in address.hpp).
   static Result<std::unique_ptr<RangeServer>> start(const std::string& address, const Key& key,
-                                                    Resolver resolver, ServerOptions options = {});
+                                                    Resolver resolver, ServerOptions options = {},
+                                                    Handler handler = {});
   // Closes all connections and waits for the thread; a client in the middle of a read gets an
   // error.
   ~RangeServer();
@@ -118,6 +124,16 @@ struct RemoteOptions {
 // key, kUnavailable if the node does not answer in time or nobody listens there.
 Result<std::unique_ptr<File>> open_remote(const Endpoint& endpoint, const Key& key,
                                           std::uint64_t id, const RemoteOptions& options = {});
+
+// Calls the handlers of servers, all at once. Each request is at most kMaxCall bytes. Answers in the
+// order of the calls; each has its own error.
+struct Call {
+  Endpoint endpoint;
+  std::vector<std::byte> request;
+};
+inline constexpr std::size_t kMostCallBytes = std::size_t{1} << 20U;
+std::vector<Result<std::vector<std::byte>>> call(std::span<const Call> calls, const Key& key,
+                                                 const RemoteOptions& options = {});
 
 // Ok if the server can be reached and has the key: for deciding early whether nodes can read from
 // each other.

@@ -343,6 +343,40 @@ Result<std::unique_ptr<File>> open_remote(const Endpoint& endpoint, const Key& k
       std::make_unique<RemoteFile>(std::move(server), id, opened, options.cached_blocks));
 }
 
+std::vector<Result<std::vector<std::byte>>> call(std::span<const Call> calls, const Key& key,
+                                                 const RemoteOptions& options) {
+  std::vector<Result<std::vector<std::byte>>> answers(calls.size(), internal_error("no answer"));
+  const auto finish = [&](Connection& connection, std::size_t i) -> Status {
+    SCR_ASSIGN_OR_RETURN(const Connection::Reply reply, connection.receive(kMaxRead));
+    answers[i] = std::vector<std::byte>(reply.data.begin(), reply.data.end());
+    return {};
+  };
+  // All are sent before the first answer is waited for; one whose idle connection turns out to be
+  // closed is done again by itself.
+  std::vector<std::unique_ptr<Connection>> connections(calls.size());
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    connections[i] = Pool::instance().take(calls[i].endpoint, key);
+    if (connections[i] && !connections[i]->send_call(calls[i].request).ok()) connections[i].reset();
+  }
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    Status status(StatusCode::kUnavailable, "not sent");
+    bool again = connections[i] == nullptr;
+    if (connections[i]) {
+      status = finish(*connections[i], i);
+      again = connections[i]->is_broken() && !connections[i]->is_late();
+      Pool::instance().give_back(calls[i].endpoint, key, std::move(connections[i]));
+    }
+    if (again) {
+      status = Server(calls[i].endpoint, key, options).with_connection([&](Connection& connection) {
+        Status sent = connection.send_call(calls[i].request);
+        return sent.ok() ? finish(connection, i) : sent;
+      });
+    }
+    if (!status.ok()) answers[i] = status;
+  }
+  return answers;
+}
+
 Status probe(const Endpoint& endpoint, const Key& key, const RemoteOptions& options) {
   SCR_ASSIGN_OR_RETURN(auto connection, Connection::open(endpoint, key, options));
   Pool::instance().give_back(endpoint, key, std::move(connection));

@@ -23,9 +23,14 @@ Code code_of(const Status& status) {
 
 }  // namespace
 
-ServerSession::ServerSession(const Key& key, const Resolver& resolver)
-    : key_(key), resolver_(resolver), nonce_(make_nonce()) {
+ServerSession::ServerSession(const Key& key, const Resolver& resolver, const Handler& handler)
+    : key_(key), resolver_(resolver), handler_(handler), nonce_(make_nonce()) {
   write(Greeting{nonce_}, greeting_);
+}
+
+const Handler& ServerSession::no_calls() {
+  static const Handler none;
+  return none;
 }
 
 ServerSession::Outcome ServerSession::take(ByteView bytes, bool full, ByteSpan buffer) {
@@ -33,6 +38,7 @@ ServerSession::Outcome ServerSession::take(ByteView bytes, bool full, ByteSpan b
     const auto hello = parse_hello(bytes);
     return hello ? take_hello(*hello, full, buffer) : kHangUp;
   }
+  if (call_) return take_call(bytes, buffer);
   if (bytes.size() != kRequestSize) return kHangUp;
   const ByteView frame = bytes.first(kRequestHeaderSize);
   if (!keys_->is_sealed(Side::kClient, next_, frame, bytes.subspan(kRequestHeaderSize))) {
@@ -40,7 +46,32 @@ ServerSession::Outcome ServerSession::take(ByteView bytes, bool full, ByteSpan b
   }
   const auto request = parse_request(frame);
   if (!request || request->number != next_) return kHangUp;
-  return answer(*request, buffer);
+  if (request->kind == static_cast<std::uint16_t>(Kind::kCall) && request->length <= kMaxCall) {
+    call_ = request;
+    return {.more = true};
+  }
+  std::string error;
+  const ReplyHeader reply = read(*request, buffer.subspan(kReplyHeaderSize, kMaxRead), error);
+  return answer(reply, std::move(error), buffer);
+}
+
+ServerSession::Outcome ServerSession::take_call(ByteView bytes, ByteSpan buffer) {
+  const ByteView payload = bytes.first(call_->length);
+  const bool sealed =
+      keys_->is_sealed(Side::kClient, call_number(next_), payload, bytes.subspan(call_->length));
+  call_.reset();
+  if (!sealed) return kHangUp;
+  ReplyHeader reply;
+  std::string error;
+  auto answered = handler_ ? handler_(payload) : invalid_argument("calls are not answered here");
+  if (!answered.ok() || answered->size() > kMaxRead) {
+    reply.code = static_cast<std::uint16_t>(answered.ok() ? Code::kFailed : code_of(answered.status()));
+    error = answered.ok() ? "the answer is too long" : answered.status().message();
+  } else {
+    std::copy(answered->begin(), answered->end(), buffer.begin() + kReplyHeaderSize);
+    reply.length = static_cast<std::uint32_t>(answered->size());
+  }
+  return answer(reply, std::move(error), buffer);
 }
 
 ServerSession::Outcome ServerSession::take_hello(const Hello& hello, bool full, ByteSpan buffer) {
@@ -90,10 +121,10 @@ ReplyHeader ServerSession::read(const Request& request, ByteSpan data, std::stri
   return reply;
 }
 
-ServerSession::Outcome ServerSession::answer(const Request& request, ByteSpan buffer) {
+// The data of a good reply is in the buffer already.
+ServerSession::Outcome ServerSession::answer(ReplyHeader reply, std::string error,
+                                             ByteSpan buffer) {
   const ByteSpan data = buffer.subspan(kReplyHeaderSize, kMaxRead);
-  std::string error;
-  ReplyHeader reply = read(request, data, error);
   reply.number = next_++;
   if (reply.code != static_cast<std::uint16_t>(Code::kOk)) {
     error.resize(std::min<std::size_t>(error.size(), kMaxErrorText));

@@ -55,6 +55,11 @@ void ExtentMap::put(const Extent& extent) {
 }
 
 void ExtentMap::insert(const Extent& extent) {
+  if (truncations_.empty() &&
+      (extents_.empty() || extent.offset > extents_.rbegin()->second.end())) {
+    extents_.emplace_hint(extents_.end(), extent.offset, extent);  // files mostly grow at their end
+    return;
+  }
   std::uint64_t end = extent.end();
   // Truncated since, by someone whose record came first.
   for (auto later = truncations_.upper_bound(extent.stamp); later != truncations_.end(); ++later) {

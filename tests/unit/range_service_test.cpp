@@ -454,7 +454,7 @@ TEST_F(RangeServiceTest, RefusesARequestThatIsTooLong) {
 TEST_F(RangeServiceTest, RefusesARequestOfNoKnownKind) {
   const auto server = serve();
   RawClient client(server->endpoint(), key_);
-  client.socket().send(client.sealed({.kind = 3, .id = 1, .length = 1}, 0));
+  client.socket().send(client.sealed({.kind = 9, .id = 1, .length = 1}, 0));
   std::string text;
   EXPECT_EQ(client.receive_reply(text)->code, static_cast<std::uint16_t>(Code::kBadRequest));
   EXPECT_TRUE(client.socket().is_closed_by_peer());

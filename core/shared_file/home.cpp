@@ -1,0 +1,420 @@
+#include "core/shared_file/home.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace scr::shared_file {
+
+namespace {
+
+enum class Op : std::uint8_t {
+  kEnter = 1,
+  kRestore = 2,
+  kLookUp = 3,
+  kList = 4,
+  kSize = 5,
+  kTruncate = 6,
+  kDrop = 7,
+  kAddToPointer = 8,
+  kSetPointer = 9,
+  kLock = 10,
+  kUnlock = 11,
+};
+
+// Requests and answers stay below the 1 MiB of the service.
+constexpr std::size_t kMostExtents = 20'000;
+constexpr std::size_t kMostRanges = 50'000;
+constexpr std::size_t kMostLocations = 20'000;
+constexpr std::uint64_t kFarthest = std::uint64_t{1} << 63U;
+constexpr std::uint32_t kHole = 0xffffffff;
+
+WireWriter begin(Op op, std::uint64_t file) {
+  WireWriter out;
+  out.u8(static_cast<std::uint8_t>(op)).u64(file);
+  return out;
+}
+
+Status bad_request() { return corrupt("a message about a shared file is not in order"); }
+Status bad_answer() { return corrupt("an answer about a shared file is not in order"); }
+
+bool is_range(std::uint64_t offset, std::uint64_t length) {
+  return offset < kFarthest && length <= kFarthest - offset;
+}
+
+Bytes number(std::uint64_t value) { return WireWriter().u64(value).take(); }
+
+}  // namespace
+
+// --- the home ------------------------------------------------------------------------------------
+
+std::size_t Home::files() const {
+  const std::lock_guard lock(mutex_);
+  return files_.size();
+}
+
+Result<Bytes> Home::handle(ByteView request) {
+  WireReader in(request);
+  const auto op = static_cast<Op>(in.u8());
+  const std::uint64_t id = in.u64();
+  if (!in.ok()) return bad_request();
+  const std::lock_guard lock(mutex_);
+  if (op == Op::kDrop) {
+    files_.erase(id);
+    return Bytes();
+  }
+  FileState& file = files_[id];
+  switch (op) {
+    case Op::kEnter:
+    case Op::kRestore:
+      return enter(file, in, op == Op::kRestore);
+    case Op::kLookUp:
+      return look_up(file, in);
+    case Op::kList:
+      return list(file, in);
+    case Op::kSize:
+      return number(file.size);
+    case Op::kTruncate: {
+      file.size = in.u64();
+      if (!in.ok()) return bad_request();
+      file.extents.truncate(file.size, {++file.epoch, 0xffffffff, ~std::uint64_t{0}});
+      return Bytes();
+    }
+    case Op::kAddToPointer: {
+      const std::uint64_t before = file.pointer;
+      file.pointer += in.u64();
+      return number(before);
+    }
+    case Op::kSetPointer:
+      file.pointer = in.u64();
+      return Bytes();
+    case Op::kLock: {
+      const std::uint64_t owner = in.u64();
+      if (file.lock_owner == 0) file.lock_owner = owner;
+      return number(file.lock_owner == owner ? 1 : 0);
+    }
+    case Op::kUnlock:
+      if (file.lock_owner == in.u64()) file.lock_owner = 0;
+      return Bytes();
+    default:
+      return bad_request();
+  }
+}
+
+Result<Bytes> Home::enter(FileState& file, WireReader& in, bool with_stamps) {
+  LogPlace log;
+  log.rank = in.u32();
+  log.node = in.u32();
+  log.id = in.u64();
+  const std::uint64_t size = in.u64();
+  const std::uint32_t count = in.u32();
+  const std::size_t each = with_stamps ? 40 : 24;
+  if (!in.ok() || in.left() != count * each || size > kFarthest) return bad_request();
+  if (!with_stamps) ++file.epoch;
+  file.logs[log.rank] = log;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    Extent extent;
+    extent.offset = in.u64();
+    extent.length = in.u64();
+    extent.log_offset = in.u64();
+    extent.stamp = {file.epoch, log.rank, i};
+    if (with_stamps) {
+      extent.stamp.epoch = in.u64();
+      extent.stamp.sequence = in.u64();
+      file.epoch = std::max(file.epoch, extent.stamp.epoch);
+    }
+    if (!is_range(extent.offset, extent.length) || !is_range(extent.log_offset, extent.length)) {
+      return bad_request();
+    }
+    if (extent.length > 0) file.extents.insert(extent);
+  }
+  file.size = std::max(file.size, size);
+  return Bytes();
+}
+
+// How many bytes of the ranges the answer covers, and the pieces; the logs are numbered in a table
+// that follows.
+Result<Bytes> Home::look_up(FileState& file, WireReader& in) {
+  const std::uint32_t count = in.u32();
+  if (!in.ok() || in.left() != std::size_t{count} * 16) return bad_request();
+  WireWriter pieces;
+  std::map<std::uint32_t, std::uint32_t> numbers;  // rank -> place in the table
+  std::uint32_t found = 0;
+  std::uint64_t covered = 0;
+  for (std::uint32_t i = 0; i < count && found < kMostLocations; ++i) {
+    const std::uint64_t offset = in.u64();
+    const std::uint64_t length = in.u64();
+    if (!is_range(offset, length)) return bad_request();
+    for (const Piece& piece : file.extents.find(offset, length)) {
+      if (found++ == kMostLocations) break;
+      std::uint32_t log = kHole;
+      if (piece.source) {
+        const auto next = static_cast<std::uint32_t>(numbers.size());
+        log = numbers.try_emplace(piece.source->stamp.rank, next).first->second;
+      }
+      pieces.u64(piece.offset).u64(piece.length);
+      pieces.u64(piece.source ? piece.source->log_offset : 0).u32(log);
+      covered += piece.length;
+    }
+  }
+  found = static_cast<std::uint32_t>(std::min<std::size_t>(found, kMostLocations));
+  WireWriter out;
+  out.u64(covered).u32(found).u32(static_cast<std::uint32_t>(numbers.size()));
+  Bytes answer = out.take();
+  answer.insert(answer.end(), pieces.view().begin(), pieces.view().end());
+  std::vector<std::uint32_t> ranks(numbers.size());
+  for (const auto& [rank, place] : numbers) ranks[place] = rank;
+  WireWriter table;
+  for (const std::uint32_t rank : ranks) {
+    const LogPlace& log = file.logs.at(rank);
+    table.u32(log.rank).u32(log.node).u64(log.id);
+  }
+  answer.insert(answer.end(), table.view().begin(), table.view().end());
+  return answer;
+}
+
+// The extents of a rank from an offset on, and where to go on (0: these are all).
+Result<Bytes> Home::list(FileState& file, WireReader& in) {
+  const std::uint32_t rank = in.u32();
+  const std::uint64_t from = in.u64();
+  if (!in.ok()) return bad_request();
+  WireWriter out;
+  std::uint64_t next = 0;
+  std::size_t count = 0;
+  file.extents.for_each([&](const Extent& extent) {
+    if (extent.stamp.rank != rank || extent.offset < from) return;
+    if (count++ < kMostLocations) {
+      out.u64(extent.offset).u64(extent.length).u64(extent.log_offset);
+      out.u64(extent.stamp.epoch).u64(extent.stamp.sequence);
+    } else if (next == 0) {
+      next = extent.offset;
+    }
+  });
+  out.u64(next);
+  return out.take();
+}
+
+// --- a process -----------------------------------------------------------------------------------
+
+Result<Bytes> Homes::ask(int node, Bytes request) const {
+  std::vector<Message> messages;
+  messages.push_back({node, std::move(request)});
+  return std::move(transport_(std::move(messages)).front());
+}
+
+Status Homes::enter(std::uint64_t file, const LogPlace& log, std::span<const Extent> extents,
+                    std::uint64_t size) const {
+  return enter(file, log, extents, size, /*with_stamps=*/false);
+}
+
+Status Homes::restore(std::uint64_t file, const LogPlace& log, std::span<const Extent> extents,
+                      std::uint64_t size) const {
+  return enter(file, log, extents, size, /*with_stamps=*/true);
+}
+
+Status Homes::enter(std::uint64_t file, const LogPlace& log, std::span<const Extent> extents,
+                    std::uint64_t size, bool with_stamps) const {
+  std::map<int, std::vector<Extent>> by_home;
+  by_home[home_of(file, 0)];  // it knows the size
+  for (const Extent& extent : extents) {
+    for (std::uint64_t begin = extent.offset; begin < extent.end();) {
+      const std::uint64_t end = std::min(extent.end(), (begin / kStripeSize + 1) * kStripeSize);
+      Extent part = extent;
+      part.offset = begin;
+      part.length = end - begin;
+      part.log_offset += begin - extent.offset;
+      by_home[home_of(file, begin)].push_back(part);
+      begin = end;
+    }
+  }
+  // Parts of one home's share must arrive in their order: a round for each.
+  for (std::size_t from = 0;; from += kMostExtents) {
+    std::vector<Message> messages;
+    for (const auto& [node, all] : by_home) {
+      if (from > 0 && from >= all.size()) continue;
+      const auto part = std::span(all).subspan(from, std::min(kMostExtents, all.size() - from));
+      WireWriter out = begin(with_stamps ? Op::kRestore : Op::kEnter, file);
+      out.u32(log.rank).u32(log.node).u64(log.id).u64(size);
+      out.u32(static_cast<std::uint32_t>(part.size()));
+      for (const Extent& extent : part) {
+        out.u64(extent.offset).u64(extent.length).u64(extent.log_offset);
+        if (with_stamps) out.u64(extent.stamp.epoch).u64(extent.stamp.sequence);
+      }
+      messages.push_back({node, out.take()});
+    }
+    if (messages.empty()) return {};
+    for (const auto& answer : transport_(std::move(messages))) SCR_RETURN_IF_ERROR(answer.status());
+  }
+}
+
+// Appends the locations of all ranges, none of them empty, which this node is the home of.
+Status Homes::look_up_at(std::uint64_t file, int node, std::vector<Range> ranges,
+                         std::vector<Location>& found) const {
+  std::size_t next = 0;
+  while (next < ranges.size()) {
+    const std::size_t count = std::min(kMostRanges, ranges.size() - next);
+    WireWriter out = begin(Op::kLookUp, file);
+    out.u32(static_cast<std::uint32_t>(count));
+    for (std::size_t i = next; i < next + count; ++i) out.u64(ranges[i].offset).u64(ranges[i].length);
+    SCR_ASSIGN_OR_RETURN(const Bytes answer, ask(node, out.take()));
+    WireReader in(answer);
+    std::uint64_t covered = in.u64();
+    const std::uint32_t pieces = in.u32();
+    const std::uint32_t logs = in.u32();
+    if (!in.ok() || in.left() != std::size_t{pieces} * 28 + std::size_t{logs} * 16) {
+      return bad_answer();
+    }
+    const std::size_t first = found.size();
+    std::vector<std::uint32_t> sources;
+    for (std::uint32_t i = 0; i < pieces; ++i) {
+      Location location;
+      location.range.offset = in.u64();
+      location.range.length = in.u64();
+      location.log_offset = in.u64();
+      sources.push_back(in.u32());
+      found.push_back(location);
+    }
+    std::vector<LogPlace> table(logs);
+    for (LogPlace& log : table) log = {in.u32(), in.u32(), in.u64()};
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      if (sources[i] == kHole) continue;
+      if (sources[i] >= table.size()) return bad_answer();
+      found[first + i].log = table[sources[i]];
+    }
+    if (covered == 0) return bad_answer();
+    // On from where the answer ends.
+    for (; next < ranges.size() && covered >= ranges[next].length; ++next) {
+      covered -= ranges[next].length;
+    }
+    if (next < ranges.size()) {
+      ranges[next].offset += covered;
+      ranges[next].length -= covered;
+    }
+  }
+  return {};
+}
+
+Result<std::vector<Location>> Homes::look_up(std::uint64_t file,
+                                             std::span<const Range> ranges) const {
+  struct Part {
+    Range range;
+    int node;
+  };
+  std::vector<Part> parts;
+  std::map<int, std::vector<Range>> by_home;
+  for (const Range& range : ranges) {
+    for (std::uint64_t begin = range.offset; begin < range.end();) {
+      const std::uint64_t end = std::min(range.end(), (begin / kStripeSize + 1) * kStripeSize);
+      const int node = home_of(file, begin);
+      parts.push_back({{begin, end - begin}, node});
+      by_home[node].push_back({begin, end - begin});
+      begin = end;
+    }
+  }
+  std::map<int, std::vector<Location>> found;
+  for (auto& [node, wanted] : by_home) {
+    SCR_RETURN_IF_ERROR(look_up_at(file, node, std::move(wanted), found[node]));
+  }
+  if (found.size() == 1) return std::move(found.begin()->second);
+  // Back in the order of the ranges.
+  std::vector<Location> all;
+  std::map<int, std::size_t> next;
+  for (const Part& part : parts) {
+    const std::vector<Location>& there = found[part.node];
+    std::size_t& at = next[part.node];
+    for (std::uint64_t length = 0; length < part.range.length; ++at) {
+      if (at >= there.size()) return bad_answer();
+      all.push_back(there[at]);
+      length += there[at].range.length;
+    }
+  }
+  return all;
+}
+
+Result<std::vector<Extent>> Homes::list(std::uint64_t file, std::uint32_t rank,
+                                        std::span<const int> nodes) const {
+  std::vector<Extent> all;
+  for (const int node : nodes) {
+    for (std::uint64_t from = 0;;) {
+      WireWriter out = begin(Op::kList, file);
+      out.u32(rank).u64(from);
+      SCR_ASSIGN_OR_RETURN(const Bytes answer, ask(node, out.take()));
+      WireReader in(answer);
+      if (answer.size() % 40 != 8) return bad_answer();
+      while (in.left() > 8) {
+        Extent extent;
+        extent.offset = in.u64();
+        extent.length = in.u64();
+        extent.log_offset = in.u64();
+        extent.stamp.rank = rank;
+        extent.stamp.epoch = in.u64();
+        extent.stamp.sequence = in.u64();
+        all.push_back(extent);
+      }
+      const std::uint64_t next = in.u64();
+      if (next == 0) break;
+      if (next <= from) return bad_answer();
+      from = next;
+    }
+  }
+  std::ranges::sort(all, {}, &Extent::offset);
+  return all;
+}
+
+Result<std::uint64_t> Homes::size(std::uint64_t file) const {
+  SCR_ASSIGN_OR_RETURN(const Bytes answer, ask(home_of(file, 0), begin(Op::kSize, file).take()));
+  WireReader in(answer);
+  const std::uint64_t size = in.u64();
+  if (!in.ok()) return bad_answer();
+  return size;
+}
+
+Status Homes::truncate(std::uint64_t file, std::uint64_t size) const {
+  std::vector<Message> messages;
+  for (int node = 0; node < nodes_; ++node) {
+    WireWriter out = begin(Op::kTruncate, file);
+    messages.push_back({node, out.u64(size).take()});
+  }
+  for (const auto& answer : transport_(std::move(messages))) SCR_RETURN_IF_ERROR(answer.status());
+  return {};
+}
+
+Status Homes::drop(std::uint64_t file) const {
+  std::vector<Message> messages;
+  for (int node = 0; node < nodes_; ++node) messages.push_back({node, begin(Op::kDrop, file).take()});
+  Status first;
+  for (const auto& answer : transport_(std::move(messages))) {
+    if (first.ok()) first = answer.status();
+  }
+  return first;
+}
+
+Result<std::uint64_t> Homes::add_to_pointer(std::uint64_t file, std::uint64_t by) const {
+  WireWriter out = begin(Op::kAddToPointer, file);
+  SCR_ASSIGN_OR_RETURN(const Bytes answer, ask(home_of(file, 0), out.u64(by).take()));
+  WireReader in(answer);
+  const std::uint64_t before = in.u64();
+  if (!in.ok()) return bad_answer();
+  return before;
+}
+
+Status Homes::set_pointer(std::uint64_t file, std::uint64_t to) const {
+  WireWriter out = begin(Op::kSetPointer, file);
+  return ask(home_of(file, 0), out.u64(to).take()).status();
+}
+
+Result<bool> Homes::try_lock(std::uint64_t file, std::uint64_t owner) const {
+  WireWriter out = begin(Op::kLock, file);
+  SCR_ASSIGN_OR_RETURN(const Bytes answer, ask(home_of(file, 0), out.u64(owner).take()));
+  WireReader in(answer);
+  const bool got = in.u64() == 1;
+  if (!in.ok()) return bad_answer();
+  return got;
+}
+
+Status Homes::unlock(std::uint64_t file, std::uint64_t owner) const {
+  WireWriter out = begin(Op::kUnlock, file);
+  return ask(home_of(file, 0), out.u64(owner).take()).status();
+}
+
+}  // namespace scr::shared_file

@@ -1,0 +1,193 @@
+#include "core/shared_file/log.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/base/checksum.hpp"
+#include "core/shared_file/wire.hpp"
+
+namespace scr::shared_file {
+
+namespace {
+
+constexpr std::uint64_t kMagic = 0x0a31474f4c524353;  // "SCRLOG1\n"
+constexpr std::size_t kFooterSize = 56;
+constexpr std::size_t kEntrySize = 28;
+constexpr std::uint64_t kFarthest = std::uint64_t{1} << 63U;
+
+Status broken(const File& log, std::string_view what) {
+  return corrupt(fmt::format("'{}' is no log of a shared file: {}", log.path(), what));
+}
+
+// A write that goes on where the last one ended, in the file and in the log.
+void add_extent(std::vector<Extent>& extents, const Extent& extent) {
+  if (!extents.empty()) {
+    Extent& last = extents.back();
+    if (last.end() == extent.offset && last.log_offset + last.length == extent.log_offset) {
+      last.length += extent.length;
+      return;
+    }
+  }
+  extents.push_back(extent);
+}
+
+// Bytes of the log, with the checksum of each run.
+Status sum_entries(File& file, std::span<const Extent> extents, std::vector<LogEntry>& entries) {
+  std::vector<std::byte> buffer(kMostLogEntry);
+  for (const Extent& extent : extents) {
+    for (std::uint64_t done = 0; done < extent.length;) {
+      const std::uint64_t length = std::min(extent.length - done, kMostLogEntry);
+      const std::span part = std::span(buffer).first(length);
+      SCR_RETURN_IF_ERROR(file.read_exactly(part, extent.log_offset + done));
+      entries.push_back({extent.offset + done, length, extent.log_offset + done, crc32(part)});
+      done += length;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string log_name(const std::string& file, int rank) {
+  return fmt::format("{}.{}.scrlog", file, rank);
+}
+
+Result<LogTable> read_log_table(FileSystem& fs, const At& at) {
+  SCR_ASSIGN_OR_RETURN(auto file, fs.open(at, OpenOptions::read()));
+  return read_log_table(*file);
+}
+
+Result<LogTable> read_log_table(File& log) {
+  SCR_ASSIGN_OR_RETURN(const FileInfo info, log.info());
+  if (info.size < kFooterSize) return broken(log, "it is too short");
+  std::array<std::byte, kFooterSize> footer{};
+  SCR_RETURN_IF_ERROR(log.read_exactly(footer, info.size - kFooterSize));
+  WireReader in(footer);
+  if (in.u64() != kMagic) return broken(log, "it does not end with a table");
+  LogTable table;
+  table.rank = in.u32();
+  table.first_rank = in.u32();
+  table.number = in.u32();
+  const std::uint32_t table_crc = in.u32();
+  table.size = in.u64();
+  table.data_size = in.u64();
+  const std::uint64_t count = in.u64();
+  (void)in.u32();  // reserved
+  const std::uint32_t footer_crc = in.u32();
+  if (crc32(std::span(footer).first(kFooterSize - 4)) != footer_crc) {
+    return broken(log, "the checksum of its last bytes is wrong");
+  }
+  if (count > info.size / kEntrySize ||
+      table.data_size != info.size - kFooterSize - count * kEntrySize) {
+    return broken(log, "its size is not what its table says");
+  }
+  std::vector<std::byte> bytes(count * kEntrySize);
+  SCR_RETURN_IF_ERROR(log.read_exactly(bytes, table.data_size));
+  if (crc32(bytes) != table_crc) return broken(log, "the checksum of its table is wrong");
+  WireReader rows(bytes);
+  std::uint64_t end = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    LogEntry entry;
+    entry.offset = rows.u64();
+    entry.length = rows.u64();
+    entry.log_offset = rows.u64();
+    entry.crc = rows.u32();
+    const bool good = entry.length > 0 && entry.length <= kMostLogEntry && entry.offset >= end &&
+                      entry.offset < kFarthest && entry.end() <= table.size &&
+                      entry.log_offset <= table.data_size &&
+                      entry.length <= table.data_size - entry.log_offset;
+    if (!good) return broken(log, fmt::format("entry {} of its table is impossible", i));
+    end = entry.end();
+    table.entries.push_back(entry);
+  }
+  return table;
+}
+
+Result<std::unique_ptr<Log>> Log::create(FileSystem& fs, const std::string& path) {
+  SCR_ASSIGN_OR_RETURN(auto file, fs.open(path, OpenOptions::create_truncate()));
+  return std::unique_ptr<Log>(new Log(path, std::move(file)));
+}
+
+Result<std::unique_ptr<Log>> Log::reopen(FileSystem& fs, const std::string& path) {
+  SCR_ASSIGN_OR_RETURN(auto file, fs.open(path, OpenOptions::read_write()));
+  SCR_ASSIGN_OR_RETURN(const LogTable table, read_log_table(*file));
+  SCR_RETURN_IF_ERROR(file->truncate(table.data_size));
+  std::unique_ptr<Log> log(new Log(path, std::move(file)));
+  log->end_ = table.data_size;
+  for (const LogEntry& entry : table.entries) {
+    log->places_.insert({entry.offset, entry.length, entry.log_offset, {0, 0, log->sequence_++}});
+  }
+  return log;
+}
+
+Status Log::write(std::span<const Range> ranges, std::span<const std::byte> data,
+                  std::vector<Extent>& entered) {
+  // New bytes go to the end of the log, as many as possible in one piece.
+  std::size_t run = 0;  // where in `data` the bytes begin that are not written yet
+  std::size_t next = 0;
+  const std::uint64_t start = end_;
+  std::uint64_t run_at = end_;
+  const auto write_run = [&](std::size_t upto) -> Status {
+    if (upto == run) return {};
+    return file_->write_all(data.subspan(run, upto - run), run_at);
+  };
+  for (const Range& range : ranges) {
+    if (range.length == 0) continue;
+    for (const Piece& piece : places_.find(range.offset, range.length)) {
+      Extent extent{piece.offset, piece.length, end_, {0, 0, sequence_++}};
+      if (piece.source) {
+        extent.log_offset = piece.source->log_offset;
+        SCR_RETURN_IF_ERROR(write_run(next));
+        SCR_RETURN_IF_ERROR(file_->write_all(data.subspan(next, piece.length), extent.log_offset));
+        next += piece.length;
+        run = next;
+        run_at = end_;
+      } else {
+        next += piece.length;
+        end_ += piece.length;
+        places_.insert(extent);
+      }
+      add_extent(entered, extent);
+    }
+  }
+  Status status = write_run(next);
+  if (!status.ok()) end_ = std::max(start, end_);
+  return status;
+}
+
+Status Log::read(std::uint64_t log_offset, std::span<std::byte> out) {
+  return file_->read_exactly(out, log_offset);
+}
+
+void Log::truncate(std::uint64_t size) {
+  std::vector<Extent> kept;
+  places_.for_each([&](const Extent& extent) {
+    if (extent.offset >= size) return;
+    kept.push_back(extent);
+    kept.back().length = std::min(extent.length, size - extent.offset);
+  });
+  places_.clear();
+  for (const Extent& extent : kept) places_.insert(extent);
+  if (kept.empty()) end_ = 0;  // nothing refers to it any more
+}
+
+Status Log::finish(LogTable table, std::span<const Extent> holding) {
+  SCR_RETURN_IF_ERROR(sum_entries(*file_, holding, table.entries));
+  WireWriter rows;
+  for (const LogEntry& entry : table.entries) {
+    rows.u64(entry.offset).u64(entry.length).u64(entry.log_offset).u32(entry.crc);
+  }
+  WireWriter footer;
+  footer.u64(kMagic).u32(table.rank).u32(table.first_rank).u32(table.number);
+  footer.u32(crc32(rows.view()));
+  footer.u64(table.size).u64(end_).u64(table.entries.size()).u32(0);
+  footer.u32(crc32(footer.view()));
+  SCR_RETURN_IF_ERROR(file_->truncate(end_));
+  SCR_RETURN_IF_ERROR(file_->write_all(rows.view(), end_));
+  SCR_RETURN_IF_ERROR(file_->write_all(footer.view(), end_ + rows.size()));
+  return file_->close();
+}
+
+}  // namespace scr::shared_file

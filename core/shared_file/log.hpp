@@ -1,0 +1,80 @@
+// Log: what one process has written to a shared file, in the order it came, on its node's storage.
+//
+// Bytes that the process writes again go to the same place of the log, so that it does not grow
+// beyond what the process holds of the file. When the file is closed, the table of what is where
+// follows the data (docs/formats/shared-file.md); a log is then an ordinary file to redundancy and
+// flush. Not thread-safe.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/filesystem.hpp"
+#include "core/shared_file/extent_map.hpp"
+#include "core/shared_file/shared_file.hpp"
+
+namespace scr::shared_file {
+
+// Longest run of bytes with one checksum.
+inline constexpr std::uint64_t kMostLogEntry = std::uint64_t{1} << 20U;
+
+struct LogEntry {
+  std::uint64_t offset = 0;  // in the shared file
+  std::uint64_t length = 0;
+  std::uint64_t log_offset = 0;
+  std::uint32_t crc = 0;
+
+  std::uint64_t end() const { return offset + length; }
+  bool operator==(const LogEntry&) const = default;
+};
+
+// The table at the end of a closed log. Entries of all logs of a file do not overlap.
+struct LogTable {
+  std::uint32_t rank = 0;        // that wrote it
+  std::uint32_t first_rank = 0;  // the first of those that had the file open
+  std::uint32_t number = 0;      // of the file among those of its dataset
+  std::uint64_t size = 0;        // of the shared file
+  std::uint64_t data_size = 0;   // bytes of the log before the table
+  std::vector<LogEntry> entries;  // by offset
+  bool operator==(const LogTable&) const = default;
+};
+
+// Every number is checked; kCorrupt, with the name of the file, if something is wrong.
+Result<LogTable> read_log_table(File& log);
+Result<LogTable> read_log_table(FileSystem& fs, const At& at);
+
+// "<name>.<rank>.scrlog"
+std::string log_name(const std::string& file, int rank);
+
+class Log {
+ public:
+  // A new one, empty; one that was closed before can be gone on with.
+  static Result<std::unique_ptr<Log>> create(FileSystem& fs, const std::string& path);
+  static Result<std::unique_ptr<Log>> reopen(FileSystem& fs, const std::string& path);
+
+  // As SharedFile::write; adds what the homes must be told to `entered`.
+  Status write(std::span<const Range> ranges, std::span<const std::byte> data,
+               std::vector<Extent>& entered);
+  // Reads from the log itself.
+  Status read(std::uint64_t log_offset, std::span<std::byte> out);
+  // What was written beyond is forgotten.
+  void truncate(std::uint64_t size);
+  // Writes the table, with checksums of the bytes that hold, and closes the file.
+  Status finish(LogTable table, std::span<const Extent> holding);
+
+  const std::string& path() const { return path_; }
+  std::uint64_t size() const { return end_; }
+
+ private:
+  Log(std::string path, std::unique_ptr<File> file)
+      : path_(std::move(path)), file_(std::move(file)) {}
+
+  std::string path_;
+  std::unique_ptr<File> file_;
+  std::uint64_t end_ = 0;
+  ExtentMap places_;  // where each byte of the process is in the log
+  std::uint64_t sequence_ = 0;
+};
+
+}  // namespace scr::shared_file

@@ -1,0 +1,177 @@
+#include "core/shared_file/log_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace scr::shared_file {
+
+Status LogFile::read_only() const {
+  return {StatusCode::kPermissionDenied, fmt::format("'{}' is open for reading only", options_.name)};
+}
+
+Status LogFile::write(std::span<const Range> ranges, std::span<const std::byte> data) {
+  const std::lock_guard lock(mutex_);
+  if (!log_) return read_only();
+  Status status = log_->write(ranges, data, entered_);
+  for (const Range& range : ranges) {
+    if (range.length > 0) entered_end_ = std::max(entered_end_, range.end());
+  }
+  if (!entered_.empty()) unpublished_ = written_ = true;
+  if (!status.ok() && failure_.ok()) failure_ = status;
+  return status;
+}
+
+Status LogFile::publish_locked() {
+  if (!unpublished_) return {};
+  Status status = homes_.enter(options_.id, options_.place, entered_, entered_end_);
+  if (!status.ok()) {
+    if (failure_.ok()) failure_ = status;
+    return status;
+  }
+  for (const Extent& extent : entered_) {
+    for (std::uint64_t at = extent.offset; at < extent.end(); at += kStripeSize) {
+      homes_told_.insert(homes_.home_of(options_.id, at));
+    }
+    homes_told_.insert(homes_.home_of(options_.id, extent.end() - 1));
+  }
+  entered_.clear();
+  unpublished_ = false;
+  return {};
+}
+
+Status LogFile::publish() {
+  if (!unpublished_) return {};
+  const std::lock_guard lock(mutex_);
+  return publish_locked();
+}
+
+Result<std::uint64_t> LogFile::read(std::span<const Range> ranges, std::span<std::byte> data) {
+  SCR_RETURN_IF_ERROR(publish());
+  return reader_->read(ranges, data);
+}
+
+Result<std::uint64_t> LogFile::size() {
+  SCR_RETURN_IF_ERROR(publish());
+  return reader_->size();
+}
+
+// All have told the homes what they wrote before, and nobody writes meanwhile.
+Status LogFile::set_size(std::uint64_t size) {
+  Communicator& comm = *options_.comm;
+  Status status = log_ ? publish() : read_only();
+  SCR_RETURN_IF_ERROR(agree_all(comm, status, "changing the size of a file"));
+  if (comm.rank() == 0) status = homes_.truncate(options_.id, size);
+  SCR_RETURN_IF_ERROR(agree_all(comm, status, "changing the size of a file"));
+  const std::lock_guard lock(mutex_);
+  log_->truncate(size);
+  reader_->limit_base(size);
+  entered_end_ = 0;
+  written_ = true;
+  return {};
+}
+
+Status LogFile::reserve(std::uint64_t size) {
+  Communicator& comm = *options_.comm;
+  Status status = log_ ? publish() : read_only();
+  if (status.ok() && comm.rank() == 0) {
+    status = homes_.enter(options_.id, options_.place, {}, size);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    written_ = true;
+  }
+  return agree_all(comm, status, "reserving room for a file");
+}
+
+Result<std::uint64_t> LogFile::advance_pointer(std::uint64_t by) {
+  SCR_RETURN_IF_ERROR(publish());
+  return homes_.add_to_pointer(options_.id, by);
+}
+
+Status LogFile::set_pointer(std::uint64_t to) {
+  SCR_RETURN_IF_ERROR(publish());
+  return homes_.set_pointer(options_.id, to);
+}
+
+Status LogFile::lock() {
+  constexpr std::chrono::microseconds kLongest(5000);
+  std::chrono::microseconds pause(20);
+  for (;;) {
+    SCR_ASSIGN_OR_RETURN(const bool got, homes_.try_lock(options_.id, options_.place.rank + 1));
+    if (got) return {};
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, kLongest);
+  }
+}
+
+Status LogFile::unlock() {
+  SCR_RETURN_IF_ERROR(publish());
+  return homes_.unlock(options_.id, options_.place.rank + 1);
+}
+
+// What of the earlier version is still part of the file becomes part of the new one; every process
+// takes its share of the stripes.
+Status LogFile::take_over_base() {
+  const Communicator& comm = *options_.comm;
+  const std::uint64_t limit = reader_->base_limit();
+  std::vector<std::byte> buffer(kMostLogEntry);
+  for (auto stripe = static_cast<std::uint64_t>(comm.rank()); stripe * kStripeSize < limit;
+       stripe += static_cast<std::uint64_t>(comm.size())) {
+    const Range range{stripe * kStripeSize, std::min(kStripeSize, limit - stripe * kStripeSize)};
+    SCR_ASSIGN_OR_RETURN(const auto locations, reader_->locate(std::span(&range, 1)));
+    for (const Location& location : locations) {
+      if (location.log) continue;
+      for (std::uint64_t done = 0; done < location.range.length;) {
+        const Range piece{location.range.offset + done,
+                          std::min<std::uint64_t>(buffer.size(), location.range.length - done)};
+        const std::span bytes = std::span(buffer).first(piece.length);
+        SCR_RETURN_IF_ERROR(reader_->base()->read_exactly(bytes, piece.offset));
+        SCR_RETURN_IF_ERROR(write(std::span(&piece, 1), bytes));
+        done += piece.length;
+      }
+    }
+  }
+  return publish();
+}
+
+Status LogFile::finish_log(std::uint64_t size) {
+  const std::lock_guard lock(mutex_);
+  const std::vector<int> nodes(homes_told_.begin(), homes_told_.end());
+  SCR_ASSIGN_OR_RETURN(const auto holding, homes_.list(options_.id, options_.place.rank, nodes));
+  LogTable table;
+  table.rank = options_.place.rank;
+  table.first_rank = options_.first_rank;
+  table.number = options_.number;
+  table.size = size;
+  return log_->finish(std::move(table), holding);
+}
+
+Status LogFile::close() {
+  Communicator& comm = *options_.comm;
+  Closed closed;
+  Status mine = publish();
+  if (mine.ok()) mine = failure_;
+  closed.status = agree_all(comm, mine, "closing a file");
+  closed.written = comm.any_true(written_);
+  if (closed.written && closed.status.ok() && reader_->base() != nullptr) {
+    closed.status = agree_all(comm, take_over_base(), "closing a file");
+  }
+  if (closed.written && closed.status.ok()) {
+    auto size = reader_->size();
+    mine = size.status();
+    if (mine.ok()) {
+      closed.size = *size;
+      mine = finish_log(*size);
+    }
+    closed.status = agree_all(comm, mine, "closing a file");
+  }
+  log_.reset();
+  if (!options_.closed) return closed.status;
+  Status status = options_.closed(closed);
+  return closed.status.ok() ? status : closed.status;
+}
+
+}  // namespace scr::shared_file

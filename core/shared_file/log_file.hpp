@@ -1,0 +1,74 @@
+// LogFile: a shared file whose bytes are in one log for each process (log.hpp), found through the
+// homes of its stripes (home.hpp).
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "core/mpi/communicator.hpp"
+#include "core/shared_file/log.hpp"
+#include "core/shared_file/log_reader.hpp"
+
+namespace scr::shared_file {
+
+class LogFile final : public SharedFile {
+ public:
+  struct Closed {
+    Status status;
+    bool written = false;  // by some process: there is a new version
+    std::uint64_t size = 0;
+  };
+  struct Options {
+    std::shared_ptr<Communicator> comm;  // all that have it open
+    std::uint64_t id = 0;
+    LogPlace place;  // of this process's log
+    std::uint32_t first_rank = 0;
+    std::uint32_t number = 0;
+    std::string name;  // for messages
+    // Not collective: told at the end of close(), with the same on all processes.
+    std::function<Status(const Closed&)> closed;
+  };
+  // `log`: of this process, none if the file is only read. `reader` has what the others wrote.
+  LogFile(Options options, const Homes& homes, std::unique_ptr<Log> log,
+          std::unique_ptr<LogReader> reader)
+      : options_(std::move(options)),
+        homes_(homes),
+        log_(std::move(log)),
+        reader_(std::move(reader)) {}
+
+  Status write(std::span<const Range> ranges, std::span<const std::byte> data) override;
+  Result<std::uint64_t> read(std::span<const Range> ranges, std::span<std::byte> data) override;
+  Status publish() override;
+  bool has_unpublished() const override { return unpublished_; }
+  Result<std::uint64_t> size() override;
+  Status set_size(std::uint64_t size) override;
+  Status reserve(std::uint64_t size) override;
+  Status sync() override { return publish(); }
+  Result<std::uint64_t> advance_pointer(std::uint64_t by) override;
+  Status set_pointer(std::uint64_t to) override;
+  Status lock() override;
+  Status unlock() override;
+  Status close() override;
+
+ private:
+  Status publish_locked();
+  Status take_over_base();
+  Status finish_log(std::uint64_t size);
+  Status read_only() const;
+
+  const Options options_;
+  const Homes& homes_;
+  std::mutex mutex_;  // of the log and what follows
+  std::unique_ptr<Log> log_;
+  std::vector<Extent> entered_;    // what the homes do not know yet
+  std::uint64_t entered_end_ = 0;  // where the file ends at least
+  std::atomic<bool> unpublished_ = false;
+  std::set<int> homes_told_;
+  bool written_ = false;
+  Status failure_;  // of the first write that failed
+  std::unique_ptr<LogReader> reader_;
+};
+
+}  // namespace scr::shared_file

@@ -1,0 +1,61 @@
+// Numbers as bytes, little-endian, for messages and tables of shared files. A reader that runs over
+// the end reads zeros and says so: every length is treated as hostile.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+namespace scr::shared_file {
+
+using Bytes = std::vector<std::byte>;
+using ByteView = std::span<const std::byte>;
+
+class WireWriter {
+ public:
+  WireWriter& u8(std::uint8_t value) { return put(value, 1); }
+  WireWriter& u32(std::uint32_t value) { return put(value, 4); }
+  WireWriter& u64(std::uint64_t value) { return put(value, 8); }
+  void set_u32(std::size_t at, std::uint32_t value) {
+    for (std::size_t i = 0; i < 4; ++i) bytes_[at + i] = std::byte(value >> (8 * i));
+  }
+  std::size_t size() const { return bytes_.size(); }
+  ByteView view() const { return bytes_; }
+  Bytes take() { return std::move(bytes_); }
+
+ private:
+  WireWriter& put(std::uint64_t value, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) bytes_.push_back(std::byte(value >> (8 * i)));
+    return *this;
+  }
+  Bytes bytes_;
+};
+
+class WireReader {
+ public:
+  explicit WireReader(ByteView bytes) : bytes_(bytes) {}
+  std::uint8_t u8() { return static_cast<std::uint8_t>(get(1)); }
+  std::uint32_t u32() { return static_cast<std::uint32_t>(get(4)); }
+  std::uint64_t u64() { return get(8); }
+  bool ok() const { return ok_; }
+  std::size_t left() const { return bytes_.size(); }
+
+ private:
+  std::uint64_t get(std::size_t count) {
+    if (bytes_.size() < count) {
+      ok_ = false;
+      bytes_ = {};
+      return 0;
+    }
+    std::uint64_t value = 0;
+    for (std::size_t i = 0; i < count; ++i) value |= std::uint64_t(bytes_[i]) << (8 * i);
+    bytes_ = bytes_.subspan(count);
+    return value;
+  }
+  ByteView bytes_;
+  bool ok_ = true;
+};
+
+}  // namespace scr::shared_file

@@ -1,0 +1,324 @@
+#include "flush/replay.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "core/base/checksum.hpp"
+#include "core/shared_file/wire.hpp"
+
+namespace scr::flush {
+
+namespace {
+
+using shared_file::LogEntry;
+using shared_file::LogPlace;
+using shared_file::WireReader;
+using shared_file::WireWriter;
+
+// Large writes, and no process with less than that unless the file is small.
+constexpr std::uint64_t kSmallestRegion = std::uint64_t{4} << 20U;
+
+Status bad_message() { return internal_error("a message of a flush of a shared file is broken"); }
+
+// How a file is divided: the same on all processes that know its size.
+struct Regions {
+  Regions(std::uint64_t size_in, int ranks, std::uint32_t first_rank) : size(size_in) {
+    const auto share = (size + static_cast<std::uint64_t>(ranks) - 1) /
+                       static_cast<std::uint64_t>(ranks);
+    length = std::max(kSmallestRegion,
+                      (share + kSmallestRegion - 1) / kSmallestRegion * kSmallestRegion);
+    first = static_cast<int>(first_rank % static_cast<std::uint32_t>(ranks));
+    world = ranks;
+  }
+  std::uint64_t count() const { return std::max<std::uint64_t>(1, (size + length - 1) / length); }
+  int rank_of(std::uint64_t region) const {
+    return static_cast<int>((static_cast<std::uint64_t>(first) + region) %
+                            static_cast<std::uint64_t>(world));
+  }
+  std::uint64_t begin(std::uint64_t region) const { return region * length; }
+  std::uint64_t end(std::uint64_t region) const { return std::min(size, (region + 1) * length); }
+
+  std::uint64_t size;
+  std::uint64_t length;
+  int first;
+  int world;
+};
+
+void put_text(WireWriter& out, const std::string& text) {
+  out.u32(static_cast<std::uint32_t>(text.size()));
+  for (const char c : text) out.u8(static_cast<std::uint8_t>(c));
+}
+
+std::string get_text(WireReader& in) {
+  std::string text(std::min<std::size_t>(in.u32(), in.left()), '\0');
+  for (char& c : text) c = static_cast<char>(in.u8());
+  return text;
+}
+
+std::vector<RankMessage> messages_of(std::map<int, WireWriter>& by_rank) {
+  std::vector<RankMessage> messages;
+  for (auto& [rank, out] : by_rank) messages.push_back({rank, out.take()});
+  return messages;
+}
+
+// The part of a file's pieces that is in [begin, end).
+std::vector<CopyPiece> cut(const std::vector<CopyPiece>& pieces, std::uint64_t begin,
+                           std::uint64_t end) {
+  std::vector<CopyPiece> parts;
+  std::uint64_t position = 0;
+  for (const CopyPiece& piece : pieces) {
+    const std::uint64_t from = std::max(begin, position);
+    const std::uint64_t to = std::min(end, position + piece.length);
+    if (from < to) {
+      parts.push_back({piece.destination, piece.offset + (from - position), to - from, 0});
+    }
+    position += piece.length;
+  }
+  return parts;
+}
+
+// The pieces of a region, read from the logs.
+class RegionFile final : public File {
+ public:
+  RegionFile(const ReplayRegion& region, OpenSharedLog open_log)
+      : region_(region), open_log_(std::move(open_log)), name_(region.file) {}
+
+  Result<std::size_t> read_some(std::span<std::byte> buffer, std::uint64_t offset) override {
+    const std::uint64_t length = region_.end - region_.begin;
+    if (offset >= length) return std::size_t{0};
+    buffer = buffer.first(std::min<std::uint64_t>(buffer.size(), length - offset));
+    const std::uint64_t begin = region_.begin + offset;
+    const std::uint64_t end = begin + buffer.size();
+    std::ranges::fill(buffer, std::byte{0});
+    auto part = std::ranges::upper_bound(region_.parts, begin, {},
+                                         [](const ReplayPart& p) { return p.entry.end(); });
+    for (; part != region_.parts.end() && part->entry.offset < end; ++part) {
+      SCR_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, load(*part));
+      const std::uint64_t from = std::max(begin, part->entry.offset);
+      const std::uint64_t to = std::min(end, part->entry.end());
+      std::memcpy(buffer.data() + (from - begin), bytes.data() + (from - part->entry.offset),
+                  to - from);
+    }
+    return buffer.size();
+  }
+  Result<FileInfo> info() override {
+    FileInfo info;
+    info.type = FileInfo::Type::kRegular;
+    info.size = region_.end - region_.begin;
+    return info;
+  }
+  Status sync() override { return {}; }
+  Status close() override { return {}; }
+  const std::string& path() const override { return name_; }
+  int descriptor() const override { return -1; }
+  Result<std::size_t> write_some(std::span<const std::byte> /*data*/,
+                                 std::uint64_t /*offset*/) override {
+    return refuse();
+  }
+  Status truncate(std::uint64_t /*size*/) override { return refuse(); }
+  Status allocate(std::uint64_t /*offset*/, std::uint64_t /*length*/) override { return refuse(); }
+  Status set_mode(mode_t /*mode*/) override { return refuse(); }
+  Result<Mapping> map(std::uint64_t /*offset*/, std::size_t /*length*/) override {
+    return refuse();
+  }
+  Status lock(LockMode /*mode*/, bool /*wait*/) override { return refuse(); }
+  Status unlock() override { return refuse(); }
+
+ private:
+  Status refuse() const { return errno_status(EOPNOTSUPP, "change or map", name_); }
+
+  // Whole, and verified; kept, since reads come in order and may take less than a part.
+  Result<std::span<const std::byte>> load(const ReplayPart& part) {
+    if (loaded_ == &part) return std::span<const std::byte>(bytes_);
+    loaded_ = nullptr;
+    auto& log = logs_[part.place.id];
+    if (!log) {
+      SCR_ASSIGN_OR_RETURN(log, open_log_(region_.file, part.place));
+    }
+    bytes_.resize(part.entry.length);
+    SCR_RETURN_IF_ERROR(log->read_exactly(bytes_, part.entry.log_offset));
+    if (crc32(bytes_) != part.entry.crc) {
+      return corrupt(fmt::format(
+          "'{}': {} bytes at {} of '{}', which rank {} wrote, have a wrong checksum", log->path(),
+          part.entry.length, part.entry.offset, region_.file, part.place.rank));
+    }
+    loaded_ = &part;
+    return std::span<const std::byte>(bytes_);
+  }
+
+  const ReplayRegion region_;
+  const OpenSharedLog open_log_;
+  const std::string name_;
+  std::map<std::uint64_t, std::unique_ptr<File>> logs_;
+  const ReplayPart* loaded_ = nullptr;
+  std::vector<std::byte> bytes_;
+};
+
+// Tells those who write a file's regions where they go.
+void tell_places(const SharedLog& log, const Regions& regions, int owner,
+                 const std::vector<CopyPiece>& pieces, std::map<int, WireWriter>& by_rank) {
+  for (std::uint64_t region = 0; region < regions.count(); ++region) {
+    WireWriter& out = by_rank[regions.rank_of(region)];
+    put_text(out, log.file);
+    const auto mine = cut(pieces, regions.begin(region), regions.end(region));
+    out.u32(static_cast<std::uint32_t>(owner)).u64(regions.begin(region)).u64(regions.end(region));
+    out.u32(static_cast<std::uint32_t>(mine.size()));
+    for (const CopyPiece& piece : mine) {
+      put_text(out, piece.destination);
+      out.u64(piece.offset).u64(piece.length);
+    }
+  }
+}
+
+Status hear_places(WireReader& in, std::vector<ReplayRegion>& regions) {
+  while (in.ok() && in.left() > 0) {
+    ReplayRegion region;
+    region.file = get_text(in);
+    region.owner = static_cast<int>(in.u32());
+    region.begin = in.u64();
+    region.end = in.u64();
+    const std::uint32_t count = in.u32();
+    for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
+      CopyPiece piece;
+      piece.destination = get_text(in);
+      piece.offset = in.u64();
+      piece.length = in.u64();
+      region.destinations.push_back(std::move(piece));
+    }
+    regions.push_back(std::move(region));
+  }
+  return in.ok() ? Status() : bad_message();
+}
+
+// Tells those who write the regions what this log has of them.
+void tell_parts(const SharedLog& log, const Regions& regions, std::map<int, WireWriter>& by_rank) {
+  std::map<std::uint64_t, std::vector<const LogEntry*>> by_region;
+  for (const LogEntry& entry : log.table.entries) {
+    for (std::uint64_t region = entry.offset / regions.length;
+         region * regions.length < entry.end(); ++region) {
+      by_region[region].push_back(&entry);
+    }
+  }
+  for (const auto& [region, entries] : by_region) {
+    WireWriter& out = by_rank[regions.rank_of(region)];
+    put_text(out, log.file);
+    out.u64(regions.begin(region)).u32(log.place.rank).u32(log.place.node).u64(log.place.id);
+    out.u64(entries.size());
+    for (const LogEntry* entry : entries) {
+      out.u64(entry->offset).u64(entry->length).u64(entry->log_offset).u32(entry->crc);
+    }
+  }
+}
+
+Status hear_parts(WireReader& in, std::vector<ReplayRegion>& regions) {
+  while (in.ok() && in.left() > 0) {
+    const std::string file = get_text(in);
+    const std::uint64_t begin = in.u64();
+    LogPlace place;
+    place.rank = in.u32();
+    place.node = in.u32();
+    place.id = in.u64();
+    const std::uint64_t count = in.u64();
+    const auto region = std::ranges::find_if(regions, [&](const ReplayRegion& r) {
+      return r.file == file && r.begin == begin;
+    });
+    if (region == regions.end()) return bad_message();
+    for (std::uint64_t i = 0; i < count && in.ok(); ++i) {
+      LogEntry entry;
+      entry.offset = in.u64();
+      entry.length = in.u64();
+      entry.log_offset = in.u64();
+      entry.crc = in.u32();
+      region->parts.push_back({entry, place});
+    }
+  }
+  return in.ok() ? Status() : bad_message();
+}
+
+// Two logs that claim the same bytes: something went wrong when the file was closed.
+Status check_parts(ReplayRegion& region) {
+  std::ranges::sort(region.parts, {}, [](const ReplayPart& p) { return p.entry.offset; });
+  for (std::size_t i = 1; i < region.parts.size(); ++i) {
+    const ReplayPart& before = region.parts[i - 1];
+    const ReplayPart& part = region.parts[i];
+    if (before.entry.end() > part.entry.offset) {
+      return corrupt(fmt::format("the logs of ranks {} and {} both claim byte {} of '{}'",
+                                 before.place.rank, part.place.rank, part.entry.offset,
+                                 region.file));
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<ReplayRegion>> plan_replay(
+    Communicator& world, const std::vector<SharedLog>& logs,
+    const std::function<std::vector<CopyPiece>(const std::string& file, std::uint64_t size)>&
+        place_file) {
+  std::map<int, WireWriter> places;
+  std::map<int, WireWriter> parts;
+  for (const SharedLog& log : logs) {
+    const Regions regions(log.table.size, world.size(), log.table.first_rank);
+    if (log.table.rank == log.table.first_rank) {
+      tell_places(log, regions, world.rank(), place_file(log.file, log.table.size), places);
+    }
+    tell_parts(log, regions, parts);
+  }
+  std::vector<ReplayRegion> regions;
+  Status status;
+  for (const RankMessage& message : world.sparse_exchange(messages_of(places))) {
+    WireReader in(message.data);
+    if (status.ok()) status = hear_places(in, regions);
+  }
+  for (const RankMessage& message : world.sparse_exchange(messages_of(parts))) {
+    WireReader in(message.data);
+    if (status.ok()) status = hear_parts(in, regions);
+  }
+  for (ReplayRegion& region : regions) {
+    if (status.ok()) status = check_parts(region);
+  }
+  SCR_RETURN_IF_ERROR(agree_all(world, status, "dividing a shared file"));
+  return regions;
+}
+
+std::unique_ptr<File> open_region(const ReplayRegion& region, OpenSharedLog open_log) {
+  return std::make_unique<RegionFile>(region, std::move(open_log));
+}
+
+Result<std::map<std::string, std::vector<ReplayedPiece>>> collect_replayed(
+    Communicator& world, const std::vector<ReplayRegion>& regions,
+    const std::vector<const CopyTask*>& done) {
+  std::map<int, WireWriter> by_rank;
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    WireWriter& out = by_rank[regions[i].owner];
+    std::uint64_t position = regions[i].begin;
+    for (const CopyPiece& piece : done[i]->pieces) {
+      put_text(out, regions[i].file);
+      out.u64(position).u64(piece.length).u32(piece.crc);
+      position += piece.length;
+    }
+  }
+  std::map<std::string, std::vector<ReplayedPiece>> collected;
+  Status status;
+  for (const RankMessage& message : world.sparse_exchange(messages_of(by_rank))) {
+    WireReader in(message.data);
+    while (in.ok() && in.left() > 0) {
+      const std::string file = get_text(in);
+      ReplayedPiece piece;
+      piece.offset = in.u64();
+      piece.length = in.u64();
+      piece.crc = in.u32();
+      collected[file].push_back(piece);
+    }
+    if (!in.ok()) status = bad_message();
+  }
+  for (auto& [file, pieces] : collected) std::ranges::sort(pieces, {}, &ReplayedPiece::offset);
+  if (!status.ok()) return status;
+  return collected;
+}
+
+}  // namespace scr::flush

@@ -1,0 +1,366 @@
+// Shared files against a file that is kept byte by byte; logs and their tables; homes.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "core/base/checksum.hpp"
+#include "core/mpi/in_process_communicator.hpp"
+#include "core/shared_file/log_file.hpp"
+#include "tests/unit/temporary_directory.hpp"
+
+namespace scr::shared_file {
+namespace {
+
+using scr::testing::TemporaryDirectory;
+
+constexpr std::uint64_t kFile = 77;
+
+// Homes of several nodes in this process.
+class Nodes {
+ public:
+  explicit Nodes(int count) : homes_(static_cast<std::size_t>(count)) {}
+  Homes homes() {
+    return {static_cast<int>(homes_.size()), [this](std::vector<Homes::Message> messages) {
+              std::vector<Result<Bytes>> answers;
+              for (const auto& message : messages) {
+                answers.push_back(
+                    homes_[static_cast<std::size_t>(message.node)].handle(message.request));
+              }
+              return answers;
+            }};
+  }
+  Home& operator[](std::size_t i) { return homes_[i]; }
+
+ private:
+  std::vector<Home> homes_;
+};
+
+std::string log_path(const TemporaryDirectory& directory, std::uint32_t rank) {
+  return directory / log_name("file", static_cast<int>(rank));
+}
+
+OpenLog opener(const TemporaryDirectory& directory) {
+  return [&directory](const LogPlace& place) {
+    return real_file_system().open(log_path(directory, place.rank), OpenOptions::read());
+  };
+}
+
+std::unique_ptr<LogFile> open_file(Communicator& comm, const Homes& homes,
+                                   const TemporaryDirectory& directory,
+                                   std::shared_ptr<File> base = nullptr) {
+  const auto rank = static_cast<std::uint32_t>(comm.rank());
+  auto log = Log::create(real_file_system(), log_path(directory, rank));
+  EXPECT_TRUE(log.ok());
+  auto reader = std::make_unique<LogReader>(homes, kFile, opener(directory), /*sealed=*/false);
+  LogFile::Options options;
+  options.comm = std::shared_ptr<Communicator>(&comm, [](Communicator*) {});
+  options.id = kFile;
+  options.place = {rank, 0, 1000 + rank};
+  if (base) {
+    const std::uint64_t size = base->info()->size;
+    reader->set_base(base, size);
+    if (rank == 0) {
+      EXPECT_TRUE(homes.enter(kFile, options.place, {}, size).ok());
+    }
+    comm.barrier();
+  }
+  return std::make_unique<LogFile>(options, homes, std::move(*log), std::move(reader));
+}
+
+// What the logs say once all is closed, put together as a flush does.
+std::vector<std::byte> replay(const TemporaryDirectory& directory, int ranks) {
+  std::vector<std::byte> bytes;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::string path = log_path(directory, static_cast<std::uint32_t>(rank));
+    auto table = read_log_table(real_file_system(), path);
+    EXPECT_TRUE(table.ok()) << table.status().message();
+    auto file = real_file_system().open(path, OpenOptions::read());
+    bytes.resize(table->size);
+    for (const LogEntry& entry : table->entries) {
+      const std::span part = std::span(bytes).subspan(entry.offset, entry.length);
+      EXPECT_TRUE(std::ranges::all_of(part, [](std::byte b) { return b == std::byte{0}; }))
+          << "two logs hold the same bytes";
+      EXPECT_TRUE((*file)->read_exactly(part, entry.log_offset).ok());
+      EXPECT_EQ(crc32(part), entry.crc);
+    }
+  }
+  return bytes;
+}
+
+struct Write {
+  int rank = 0;
+  std::vector<Range> ranges;
+  std::vector<std::byte> data;
+};
+
+Write random_write(std::mt19937& random, int ranks, std::uint64_t longest) {
+  Write write;
+  write.rank = static_cast<int>(random() % static_cast<unsigned>(ranks));
+  const std::size_t pieces = 1 + random() % 5;
+  // Some far out, so that several stripes and homes have a share.
+  std::uint64_t at = random() % 3 == 0 ? kStripeSize - 50 + random() % 100 : random() % 400;
+  for (std::size_t i = 0; i < pieces; ++i) {
+    const Range range{at, random() % longest};
+    write.ranges.push_back(range);
+    for (std::uint64_t b = 0; b < range.length; ++b)
+      write.data.push_back(std::byte(1 + random() % 255));
+    at += range.length + random() % 20;
+  }
+  return write;
+}
+
+void put_into(const Write& write, std::vector<std::byte>& bytes) {
+  std::size_t next = 0;
+  for (const Range& range : write.ranges) {
+    if (range.length == 0) continue;
+    bytes.resize(std::max<std::size_t>(bytes.size(), range.end()));
+    std::memcpy(bytes.data() + range.offset, write.data.data() + next, range.length);
+    next += range.length;
+  }
+}
+
+// Every rank draws the same random numbers, so each knows what the file must hold.
+void work_at_random(Communicator& comm, LogFile& file, unsigned seed,
+                    std::vector<std::byte> expected, int steps) {
+  std::mt19937 random(seed);
+  for (int step = 0; step < steps; ++step) {
+    const auto what = random() % 10;
+    if (what < 6) {
+      const Write write = random_write(random, comm.size(), 60);
+      if (comm.rank() == write.rank) {
+        ASSERT_TRUE(file.write(write.ranges, write.data).ok());
+      }
+      put_into(write, expected);
+    } else if (what == 6) {
+      const std::uint64_t size = random() % (expected.size() + 100);
+      ASSERT_TRUE(file.set_size(size).ok());
+      expected.resize(size);
+    } else if (what == 7) {
+      const std::uint64_t size = random() % (expected.size() + 100);
+      ASSERT_TRUE(file.reserve(size).ok());
+      expected.resize(std::max<std::size_t>(size, expected.size()));
+    } else {
+      const int rank = static_cast<int>(random() % static_cast<unsigned>(comm.size()));
+      const Range range{random() % (expected.size() + 10), random() % 300};
+      if (comm.rank() == rank) {
+        std::vector<std::byte> bytes(range.length, std::byte{0xee});
+        auto count = file.read(std::span(&range, 1), bytes);
+        ASSERT_TRUE(count.ok()) << count.status().message();
+        const std::uint64_t there =
+            range.offset < expected.size() ? std::min(range.length, expected.size() - range.offset)
+                                           : 0;
+        ASSERT_EQ(*count, there);
+        ASSERT_EQ(std::memcmp(bytes.data(), expected.data() + range.offset, there), 0)
+            << "seed " << seed << " step " << step;
+        ASSERT_EQ(*file.size(), expected.size());
+      }
+    }
+    // The program communicates: what was written is told to the homes before.
+    ASSERT_TRUE(file.publish().ok());
+    comm.barrier();
+  }
+  ASSERT_TRUE(file.close().ok());
+  comm.barrier();
+}
+
+std::vector<std::byte> expected_after(unsigned seed, int ranks, std::vector<std::byte> expected,
+                                      int steps) {
+  std::mt19937 random(seed);
+  for (int step = 0; step < steps; ++step) {
+    const auto what = random() % 10;
+    if (what < 6) {
+      put_into(random_write(random, ranks, 60), expected);
+    } else if (what == 6) {
+      expected.resize(random() % (expected.size() + 100));
+    } else if (what == 7) {
+      expected.resize(
+          std::max<std::size_t>(random() % (expected.size() + 100), expected.size()));
+    } else {
+      random();
+      random();
+      random();
+    }
+  }
+  return expected;
+}
+
+TEST(SharedFile, IsLikeOneFileWhateverTheRanksDo) {
+  for (unsigned seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE(seed);
+    TemporaryDirectory directory;
+    Nodes nodes(3);
+    const Homes homes = nodes.homes();
+    const int ranks = 1 + static_cast<int>(seed % 4);
+    InProcessWorld::run(ranks, [&](Communicator& comm) {
+      work_at_random(comm, *open_file(comm, homes, directory), seed, {}, 60);
+    });
+    const auto expected = expected_after(seed, ranks, {}, 60);
+    EXPECT_EQ(replay(directory, ranks), expected);
+  }
+}
+
+TEST(SharedFile, ANewVersionKeepsWhatItDoesNotChange) {
+  for (unsigned seed = 100; seed < 106; ++seed) {
+    SCOPED_TRACE(seed);
+    TemporaryDirectory directory;
+    std::vector<std::byte> old(700);
+    std::mt19937 random(seed);
+    for (std::byte& b : old) b = std::byte(1 + random() % 255);
+    const std::string path = directory / "old";
+    ASSERT_TRUE(real_file_system().write_file_atomically(path, old, false).ok());
+    Nodes nodes(2);
+    const Homes homes = nodes.homes();
+    InProcessWorld::run(3, [&](Communicator& comm) {
+      std::shared_ptr<File> base = *real_file_system().open(path, OpenOptions::read());
+      work_at_random(comm, *open_file(comm, homes, directory, base), seed, old, 12);
+    });
+    EXPECT_EQ(replay(directory, 3), expected_after(seed, 3, old, 12));
+    EXPECT_EQ(*real_file_system().read_file(path), old);
+  }
+}
+
+TEST(SharedFile, ALogDoesNotGrowWhenTheSameBytesAreWrittenAgain) {
+  TemporaryDirectory directory;
+  Nodes nodes(1);
+  const Homes homes = nodes.homes();
+  InProcessWorld::run(1, [&](Communicator& comm) {
+    auto file = open_file(comm, homes, directory);
+    const std::vector<std::byte> data(1000, std::byte{7});
+    for (int i = 0; i < 50; ++i) {
+      const Range range{static_cast<std::uint64_t>(i % 3), 1000};
+      ASSERT_TRUE(file->write(std::span(&range, 1), data).ok());
+      ASSERT_TRUE(file->publish().ok());
+    }
+    ASSERT_TRUE(file->close().ok());
+  });
+  EXPECT_EQ(read_log_table(real_file_system(), log_path(directory, 0))->data_size, 1002U);
+}
+
+TEST(SharedFile, ThePointerGivesEveryRankItsOwnPlace) {
+  TemporaryDirectory directory;
+  Nodes nodes(2);
+  const Homes homes = nodes.homes();
+  std::vector<std::uint64_t> places;
+  std::mutex mutex;
+  InProcessWorld::run(4, [&](Communicator& comm) {
+    auto file = open_file(comm, homes, directory);
+    for (int i = 0; i < 100; ++i) {
+      auto place = file->advance_pointer(3);
+      ASSERT_TRUE(place.ok());
+      const std::lock_guard lock(mutex);
+      places.push_back(*place);
+    }
+    ASSERT_TRUE(file->close().ok());
+  });
+  std::ranges::sort(places);
+  for (std::size_t i = 0; i < places.size(); ++i) ASSERT_EQ(places[i], 3 * i);
+}
+
+TEST(SharedFile, OnlyOneRankHasTheLock) {
+  TemporaryDirectory directory;
+  Nodes nodes(2);
+  const Homes homes = nodes.homes();
+  int inside = 0;
+  int total = 0;
+  InProcessWorld::run(4, [&](Communicator& comm) {
+    auto file = open_file(comm, homes, directory);
+    for (int i = 0; i < 50; ++i) {
+      ASSERT_TRUE(file->lock().ok());
+      EXPECT_EQ(++inside, 1);
+      ++total;
+      --inside;
+      ASSERT_TRUE(file->unlock().ok());
+    }
+    ASSERT_TRUE(file->close().ok());
+  });
+  EXPECT_EQ(total, 200);
+}
+
+// --- logs on disk --------------------------------------------------------------------------------
+
+std::string make_log(const TemporaryDirectory& directory) {
+  Nodes nodes(1);
+  const Homes homes = nodes.homes();
+  InProcessWorld::run(1, [&](Communicator& comm) {
+    auto file = open_file(comm, homes, directory);
+    const std::vector<Range> ranges = {{0, 10}, {20, 5}, {100, 40}};
+    const std::vector<std::byte> data(55, std::byte{9});
+    ASSERT_TRUE(file->write(ranges, data).ok());
+    ASSERT_TRUE(file->close().ok());
+  });
+  return log_path(directory, 0);
+}
+
+TEST(LogTable, EveryTruncationAndEveryChangedByteOfItIsRefused) {
+  TemporaryDirectory directory;
+  const std::string path = make_log(directory);
+  FileSystem& fs = real_file_system();
+  const auto good = *fs.read_file(path);
+  const std::uint64_t data_size = read_log_table(fs, path)->data_size;
+  ASSERT_EQ(data_size, 55U);
+  const auto refused = [&](const std::vector<std::byte>& bytes) {
+    EXPECT_TRUE(fs.write_file_atomically(path, bytes, false).ok());
+    auto table = read_log_table(fs, path);
+    return !table.ok() && table.status().message().find(path) != std::string::npos;
+  };
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    EXPECT_TRUE(refused({good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size)})) << size;
+  }
+  for (std::size_t at = data_size; at < good.size(); ++at) {
+    auto bad = good;
+    bad[at] ^= std::byte{0x10};
+    EXPECT_TRUE(refused(bad)) << at;
+  }
+}
+
+TEST(LogTable, AClosedLogIsGoneOnWith) {
+  TemporaryDirectory directory;
+  const std::string path = make_log(directory);
+  auto log = Log::reopen(real_file_system(), path);
+  ASSERT_TRUE(log.ok());
+  EXPECT_EQ((*log)->size(), 55U);
+  std::vector<Extent> entered;
+  const Range range{0, 12};
+  ASSERT_TRUE((*log)->write(std::span(&range, 1), std::vector<std::byte>(12), entered).ok());
+  EXPECT_EQ((*log)->size(), 57U);
+}
+
+// --- messages ------------------------------------------------------------------------------------
+
+TEST(Home, RefusesWhatIsNoMessage) {
+  Home home;
+  std::mt19937 random(1);
+  for (int i = 0; i < 20000; ++i) {
+    Bytes bytes(random() % 80);
+    for (std::byte& b : bytes) b = std::byte(random() % 4 == 0 ? random() : random() % 12);
+    (void)home.handle(bytes);
+  }
+  Bytes empty;
+  EXPECT_FALSE(home.handle(empty).ok());
+}
+
+TEST(Homes, FindsMoreThanFitsInOneMessage) {
+  Nodes nodes(2);
+  const Homes homes = nodes.homes();
+  std::vector<Extent> extents;
+  for (std::uint64_t i = 0; i < 70'000; ++i) extents.push_back({i * 10, 5, i * 5, {}});
+  ASSERT_TRUE(homes.enter(kFile, {3, 0, 9}, extents, 700'000).ok());
+  const Range all{0, 700'000};
+  auto found = homes.look_up(kFile, std::span(&all, 1));
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  ASSERT_EQ(found->size(), 140'000U);
+  for (std::size_t i = 0; i < found->size(); ++i) {
+    ASSERT_EQ((*found)[i].range, (Range{i * 5, 5}));
+    ASSERT_EQ((*found)[i].log.has_value(), i % 2 == 0);
+  }
+  const std::vector<int> both = {0, 1};
+  auto mine = homes.list(kFile, 3, both);
+  ASSERT_TRUE(mine.ok());
+  EXPECT_EQ(mine->size(), 70'000U);
+  EXPECT_TRUE(homes.drop(kFile).ok());
+  EXPECT_EQ(nodes[0].files() + nodes[1].files(), 0U);
+}
+
+}  // namespace
+}  // namespace scr::shared_file
