@@ -15,6 +15,8 @@
 
 #include "core/base/log.hpp"
 #include "core/mpi/mpi_communicator.hpp"
+#include "core/mpiio/file_calls.hpp"
+#include "core/mpiio/open_files.hpp"
 #include "core/routing/session.hpp"
 
 namespace {
@@ -161,7 +163,21 @@ void collective(MPI_Comm comm) {
   if (++state().since >= state().pause) (void)look(comm);
 }
 
+void publish() {
+  try {
+    scr::mpiio::OpenFiles::process().publish();
+  } catch (const std::exception& error) {
+    scr::log::error("{}", error.what());
+  }
+}
+
+// Files have a communicator of their own, so only a program with one thread closes them in an order
+// that all ranks share.
+bool close_seals(MPI_Comm comm) { return state().one_thread && is_world(comm) != 0; }
+void closed() { (void)look(state().program); }
+
 void finish() {
+  publish();
   try {
     Session::process().finish();
   } catch (const std::exception& error) {
@@ -173,6 +189,15 @@ void finish() {
 
 const scr_mpi_hooks* scr_get_mpi_hooks(int version) {
   static const scr_mpi_hooks hooks = {
-      SCR_MPI_HOOKS_VERSION, start, barrier, collective, is_world, finish};
+      .version = SCR_MPI_HOOKS_VERSION,
+      .start = start,
+      .barrier = barrier,
+      .collective = collective,
+      .is_world = is_world,
+      .finish = finish,
+      .unpublished =
+          reinterpret_cast<const unsigned long*>(&scr::mpiio::OpenFiles::process().unpublished()),
+      .publish = publish,
+      .files = &scr::mpiio::file_calls({.seals = close_seals, .reached = closed})};
   return version == SCR_MPI_HOOKS_VERSION ? &hooks : nullptr;
 }

@@ -6,11 +6,13 @@
 
 #include <mpi.h>
 
+#include "core/mpiio/file_calls.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define SCR_MPI_HOOKS_VERSION 1
+#define SCR_MPI_HOOKS_VERSION 2
 
 typedef struct scr_mpi_hooks {
   int version;
@@ -26,6 +28,12 @@ typedef struct scr_mpi_hooks {
   int (*is_world)(MPI_Comm comm);
   /* Before MPI_Finalize, collective. */
   void (*finish)(void);
+  /* Not 0 while this process has written to shared files what others cannot see yet: then publish()
+   * must be called before any call that could tell another process something. */
+  const unsigned long* unpublished;
+  void (*publish)(void);
+  /* MPI-IO. */
+  const scr_file_calls* files;
 } scr_mpi_hooks;
 
 /* By dlsym. NULL if `version` is not known. */

@@ -8,15 +8,13 @@
  * Each forwards to the next library's function of the same name. Calls that MPI, or h5scr itself,
  * makes on the way are forwarded untouched (a guard for each thread).
  *
- * It hooks the start and the end of MPI, the blocking collective calls, at which datasets are
- * sealed (core/api/mpi_hooks.h), and rename, unlink and their kin (vfd/preload/file_calls.c).
- * SCR_ENABLE=0 makes it a no-op. */
+ * It hooks the start and the end of MPI (here); calls that communicate (communication.c), before
+ * which writes to shared files are published, and at some of which datasets are sealed; MPI-IO
+ * (files.c); and rename, unlink and their kin (vfd/preload/file_calls.c). What there is to do is
+ * libscr's (core/api/mpi_hooks.h). SCR_ENABLE=0 makes it a no-op. */
 #include "vfd/preload/preload.h"
 
-#include <mpi.h>
-
-#include "core/api/mpi_hooks.h"
-#include "core/routing/file_hooks.h"
+#include "vfd/mpiio/shim.h"
 #include "vfd/preload/find_library.h"
 
 /* Says that this preload, and not only another one of h5scr, is in the process. */
@@ -28,9 +26,9 @@ static void* mpi_symbol(const char* name) {
   return mpi != NULL ? dlsym(mpi, name) : NULL;
 }
 
-/* The definition of `name` in the libraries after this one; ends the program if there is none, for
- * then the program has no MPI and could not have called us. */
-static void* next_function(const char* name) {
+/* Ends the program if there is none, for then the program has no MPI and could not have called us.
+ */
+void* scr_mpi_next(const char* name) {
   void* function = dlsym(RTLD_NEXT, name);
   if (function == NULL) function = mpi_symbol(name);
   if (function == NULL) {
@@ -41,12 +39,6 @@ static void* next_function(const char* name) {
   }
   return function;
 }
-
-/* --- MPI -----------------------------------------------------------------------------------------
- */
-
-static const scr_mpi_hooks* hooks; /* NULL: all passes through */
-static __thread int inside;        /* a call of MPI or of h5scr, which is not the program's own */
 
 /* MPI libraries have different handles behind the same names. */
 static int same_mpi(void) {
@@ -74,158 +66,71 @@ static const scr_mpi_hooks* load_hooks(void) {
   return found;
 }
 
+static const unsigned long nothing_unpublished = 0;
+static const int no_open_files = 0;
+
+const scr_mpi_hooks* scr_hooks;
+__thread int scr_inside;
+const unsigned long* scr_unpublished = &nothing_unpublished;
+const int* scr_open_files = &no_open_files;
+
+static void use_hooks(const scr_mpi_hooks* found) {
+  scr_hooks = found;
+  scr_unpublished = found != NULL ? found->unpublished : &nothing_unpublished;
+  scr_open_files = found != NULL ? found->files->open_files : &no_open_files;
+}
+
 static void after_init(void) {
-  if (hooks != NULL || !scr_preload_enabled()) return;
+  if (scr_hooks != NULL || !scr_preload_enabled()) return;
   if (!same_mpi()) {
     give_up("the program uses another MPI than the one it was built for");
     return;
   }
-  inside++;
+  scr_inside++;
   const scr_mpi_hooks* found = load_hooks();
-  if (found != NULL && found->start() == 0) hooks = found;
-  inside--;
+  if (found != NULL && found->start() == 0) use_hooks(found);
+  scr_inside--;
 }
 
 static void before_finalize(void) {
-  if (hooks == NULL) return;
-  inside++;
-  hooks->finish();
-  hooks = NULL;
-  inside--;
+  if (scr_hooks == NULL) return;
+  scr_inside++;
+  scr_hooks->finish();
+  use_hooks(NULL);
+  scr_inside--;
 }
 
-/* Types and arguments are given as lists in parentheses. */
-#define FORWARD(name, types, arguments) (((int(*) types)next)arguments)
+void scr_publish(void) {
+  if (scr_hooks == NULL || scr_inside) return;
+  scr_inside++;
+  scr_hooks->publish();
+  scr_inside--;
+}
 
-#define DEFINE_INIT(name, parameters, types, arguments) \
-  int name parameters {                                 \
-    static void* next;                                  \
-    if (next == NULL) next = next_function(#name);      \
-    inside++;                                           \
-    int result = FORWARD(name, types, arguments);       \
-    inside--;                                           \
-    if (result == MPI_SUCCESS && !inside) after_init(); \
-    return result;                                      \
-  }
-
-#define DEFINE_BOTH(DEFINE, name, parameters, types, arguments) \
-  DEFINE(MPI_##name, parameters, types, arguments)              \
-  DEFINE(PMPI_##name, parameters, types, arguments)
-
-DEFINE_BOTH(DEFINE_INIT, Init, (int* argc, char*** argv), (int*, char***), (argc, argv))
-DEFINE_BOTH(DEFINE_INIT, Init_thread, (int* argc, char*** argv, int required, int* provided),
-            (int*, char***, int, int*), (argc, argv, required, provided))
-
-#define DEFINE_FINALIZE(name, parameters, types, arguments) \
-  int name parameters {                                     \
-    static void* next;                                      \
-    if (next == NULL) next = next_function(#name);          \
-    if (!inside) before_finalize();                         \
-    inside++;                                               \
-    int result = FORWARD(name, types, arguments);           \
-    inside--;                                               \
+#define DEFINE_INIT(name, ...)                              \
+  int name(SCR_PARAMETERS(__VA_ARGS__)) {                   \
+    SCR_NEXT(name)                                          \
+    scr_inside++;                                           \
+    int result = next(SCR_NAMES(__VA_ARGS__));              \
+    scr_inside--;                                           \
+    if (result == MPI_SUCCESS && !scr_inside) after_init(); \
     return result;                                          \
   }
 
-DEFINE_BOTH(DEFINE_FINALIZE, Finalize, (void), (void), ())
+DEFINE_INIT(MPI_Init, int*, char***)
+DEFINE_INIT(PMPI_Init, int*, char***)
+DEFINE_INIT(MPI_Init_thread, int*, char***, int, int*)
+DEFINE_INIT(PMPI_Init_thread, int*, char***, int, int*)
 
-static int is_collective_point(MPI_Comm comm) {
-  if (hooks == NULL || inside) return 0;
-  inside++;
-  int result = hooks->is_world(comm);
-  inside--;
-  return result;
-}
-
-#define DEFINE_BARRIER(name, parameters, types, arguments)                      \
-  int name parameters {                                                         \
-    static void* next;                                                          \
-    if (next == NULL) next = next_function(#name);                              \
-    const int ours = is_collective_point(comm);                                 \
-    inside++;                                                                   \
-    int result = ours ? hooks->barrier(comm) : FORWARD(name, types, arguments); \
-    inside--;                                                                   \
-    return result;                                                              \
+#define DEFINE_FINALIZE(name)           \
+  int name(void) {                      \
+    SCR_NEXT(name)                      \
+    if (!scr_inside) before_finalize(); \
+    scr_inside++;                       \
+    int result = next();                \
+    scr_inside--;                       \
+    return result;                      \
   }
 
-DEFINE_BOTH(DEFINE_BARRIER, Barrier, (MPI_Comm comm), (MPI_Comm), (comm))
-
-#define DEFINE_COLLECTIVE(name, parameters, types, arguments) \
-  int name parameters {                                       \
-    static void* next;                                        \
-    if (next == NULL) next = next_function(#name);            \
-    const int ours = is_collective_point(comm);               \
-    inside++;                                                 \
-    if (ours) hooks->collective(comm);                        \
-    int result = FORWARD(name, types, arguments);             \
-    inside--;                                                 \
-    return result;                                            \
-  }
-
-DEFINE_BOTH(DEFINE_COLLECTIVE, Bcast,
-            (void* buffer, int count, MPI_Datatype type, int root, MPI_Comm comm),
-            (void*, int, MPI_Datatype, int, MPI_Comm), (buffer, count, type, root, comm))
-DEFINE_BOTH(DEFINE_COLLECTIVE, Reduce,
-            (const void* send, void* receive, int count, MPI_Datatype type, MPI_Op op, int root,
-             MPI_Comm comm),
-            (const void*, void*, int, MPI_Datatype, MPI_Op, int, MPI_Comm),
-            (send, receive, count, type, op, root, comm))
-DEFINE_BOTH(DEFINE_COLLECTIVE, Allreduce,
-            (const void* send, void* receive, int count, MPI_Datatype type, MPI_Op op,
-             MPI_Comm comm),
-            (const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm),
-            (send, receive, count, type, op, comm))
-DEFINE_BOTH(DEFINE_COLLECTIVE, Gather,
-            (const void* send, int send_count, MPI_Datatype send_type, void* receive,
-             int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm),
-            (const void*, int, MPI_Datatype, void*, int, MPI_Datatype, int, MPI_Comm),
-            (send, send_count, send_type, receive, receive_count, receive_type, root, comm))
-DEFINE_BOTH(DEFINE_COLLECTIVE, Gatherv,
-            (const void* send, int send_count, MPI_Datatype send_type, void* receive,
-             const int* receive_counts, const int* displacements, MPI_Datatype receive_type,
-             int root, MPI_Comm comm),
-            (const void*, int, MPI_Datatype, void*, const int*, const int*, MPI_Datatype, int,
-             MPI_Comm),
-            (send, send_count, send_type, receive, receive_counts, displacements, receive_type,
-             root, comm))
-DEFINE_BOTH(DEFINE_COLLECTIVE, Scatter,
-            (const void* send, int send_count, MPI_Datatype send_type, void* receive,
-             int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm),
-            (const void*, int, MPI_Datatype, void*, int, MPI_Datatype, int, MPI_Comm),
-            (send, send_count, send_type, receive, receive_count, receive_type, root, comm))
-DEFINE_BOTH(
-    DEFINE_COLLECTIVE, Scatterv,
-    (const void* send, const int* send_counts, const int* displacements, MPI_Datatype send_type,
-     void* receive, int receive_count, MPI_Datatype receive_type, int root, MPI_Comm comm),
-    (const void*, const int*, const int*, MPI_Datatype, void*, int, MPI_Datatype, int, MPI_Comm),
-    (send, send_counts, displacements, send_type, receive, receive_count, receive_type, root, comm))
-DEFINE_BOTH(DEFINE_COLLECTIVE, Allgather,
-            (const void* send, int send_count, MPI_Datatype send_type, void* receive,
-             int receive_count, MPI_Datatype receive_type, MPI_Comm comm),
-            (const void*, int, MPI_Datatype, void*, int, MPI_Datatype, MPI_Comm),
-            (send, send_count, send_type, receive, receive_count, receive_type, comm))
-DEFINE_BOTH(DEFINE_COLLECTIVE, Allgatherv,
-            (const void* send, int send_count, MPI_Datatype send_type, void* receive,
-             const int* receive_counts, const int* displacements, MPI_Datatype receive_type,
-             MPI_Comm comm),
-            (const void*, int, MPI_Datatype, void*, const int*, const int*, MPI_Datatype, MPI_Comm),
-            (send, send_count, send_type, receive, receive_counts, displacements, receive_type,
-             comm))
-DEFINE_BOTH(DEFINE_COLLECTIVE, Alltoall,
-            (const void* send, int send_count, MPI_Datatype send_type, void* receive,
-             int receive_count, MPI_Datatype receive_type, MPI_Comm comm),
-            (const void*, int, MPI_Datatype, void*, int, MPI_Datatype, MPI_Comm),
-            (send, send_count, send_type, receive, receive_count, receive_type, comm))
-DEFINE_BOTH(DEFINE_COLLECTIVE, Alltoallv,
-            (const void* send, const int* send_counts, const int* send_displacements,
-             MPI_Datatype send_type, void* receive, const int* receive_counts,
-             const int* receive_displacements, MPI_Datatype receive_type, MPI_Comm comm),
-            (const void*, const int*, const int*, MPI_Datatype, void*, const int*, const int*,
-             MPI_Datatype, MPI_Comm),
-            (send, send_counts, send_displacements, send_type, receive, receive_counts,
-             receive_displacements, receive_type, comm))
-DEFINE_BOTH(DEFINE_COLLECTIVE, Scan,
-            (const void* send, void* receive, int count, MPI_Datatype type, MPI_Op op,
-             MPI_Comm comm),
-            (const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm),
-            (send, receive, count, type, op, comm))
+DEFINE_FINALIZE(MPI_Finalize)
+DEFINE_FINALIZE(PMPI_Finalize)

@@ -1,0 +1,19 @@
+// The function table of file_calls.h.
+#pragma once
+
+#include "core/mpi/datatype.hpp"
+#include "core/mpiio/file_calls.h"
+
+namespace scr::mpiio {
+
+// What the table needs of the one that knows the program's collective points.
+struct CollectivePoints {
+  // Whether the close of a file that is opened on this communicator is one.
+  bool (*seals)(MPI_Comm comm);
+  // After such a close.
+  void (*reached)();
+};
+
+const scr_file_calls& file_calls(const CollectivePoints& points);
+
+}  // namespace scr::mpiio
