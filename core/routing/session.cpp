@@ -236,6 +236,7 @@ void Session::finish() {
   (void)runtime_->finalize();
   note_flushed();
   report();
+  homes_.reset();
   server_.reset();
   exports_.reset();
   service::close_idle_connections();

@@ -32,9 +32,12 @@
 #include "core/routing/routed_file.hpp"
 #include "core/runtime/runtime.hpp"
 #include "core/service/exports.hpp"
+#include "core/shared_file/log_file.hpp"
 #include "flush/prefix_reader.hpp"
 
 namespace scr::routing {
+
+struct SharedOpen;
 
 class Session {
  public:
@@ -58,6 +61,10 @@ class Session {
   // unlink() and rename() of the program. False: nothing to do with h5scr, do the system call.
   Result<bool> unlinked(std::string_view name);
   Result<bool> renamed(std::string_view from, std::string_view to);
+
+  // As routing::open_shared() (shared_open.hpp).
+  Result<std::unique_ptr<shared_file::SharedFile>> open_shared(std::shared_ptr<Communicator> comm,
+                                                               const SharedOpen& how);
 
   // Settings as for SCR_Config, before the first file is opened; from the front end's own source.
   Status configure(const std::vector<std::string>& calls);
@@ -104,7 +111,7 @@ class Session {
   };
   // The newest copy of a file.
   struct Copy {
-    enum class Where { kNowhere, kPlain, kCache, kRemote, kStored };
+    enum class Where { kNowhere, kPlain, kCache, kRemote, kStored, kShared };
     Where where = Where::kNowhere;
     std::string path;  // in the cache
     int dataset = 0;
@@ -113,6 +120,23 @@ class Session {
     std::uint64_t generation = 0;  // of the marker
     std::string prefix;            // of a stored one
     std::optional<flush::StoredLocation> stored;
+  };
+
+  // This process's part of a file of the window that several write together.
+  struct SharedWindowFile {
+    Route route;
+    std::string path;  // of the log
+    Marker marker;     // put by the first rank
+    std::uint64_t log_id = 0;
+    int first_rank = 0;
+    int processes = 0;
+    int number = 0;
+    bool open = false;
+  };
+  struct SealedLog {
+    std::uint64_t file = 0;
+    std::uint64_t log = 0;
+    bool first = false;
   };
 
   static thread_local int sealing_depth;
@@ -157,6 +181,7 @@ class Session {
   WindowFile& enter_window(const Route& route, const std::string& absolute, const std::string& path,
                            std::uint64_t generation);
   bool is_own(const std::string& absolute, const Copy& copy);
+  bool is_shared_here(const Marker& marker) const;
 
   // For RoutedFile.
   Status begin_update(RoutedFile& file);
@@ -173,8 +198,37 @@ class Session {
   Status let_go(const Copy& copy, const Route& route, const std::string& absolute);
   void hide(const std::string& absolute);
 
+  // session_shared.cpp
+  void find_homes();
+  flush::OpenSharedLog dataset_logs(int dataset, bool sealed);
+  shared_file::OpenLog log_opener(int dataset, const std::string& relative, bool sealed);
+  Route shared_route(const std::string& absolute, const SharedOpen& how);
+  Hash plan_shared(const SharedOpen& how, int processes);
+  Result<std::unique_ptr<File>> open_version(const SharedOpen& how, const Hash& plan);
+  std::unique_ptr<File> open_shared_copy(const Marker& marker);
+  Result<std::unique_ptr<shared_file::SharedFile>> open_each(std::shared_ptr<Communicator> comm,
+                                                             const SharedOpen& how,
+                                                             const Hash& plan);
+  Result<std::unique_ptr<shared_file::SharedFile>> open_logs(std::shared_ptr<Communicator> comm,
+                                                             const SharedOpen& how,
+                                                             const Hash& plan);
+  int first_rank_of(Communicator& comm) const;
+  bool is_same_shared(const std::string& absolute, const Hash& plan, int processes);
+  std::int64_t agree_number(Communicator& comm, const std::string& absolute, bool goes_on);
+  Status enter_shared_window(SharedWindowFile& entry, const std::string& absolute,
+                             std::int64_t number, std::uint64_t generation, bool goes_on,
+                             std::unique_ptr<shared_file::Log>& log);
+  Status shared_closed(const std::string& absolute, const shared_file::LogFile::Closed& closed,
+                       bool first);
+  void forget_shared(const std::string& absolute);
+  Status announce_log(const FilemapEntry& entry, const FileMeta& meta);
+  void forget_sealed(int dataset);
+
   // session_seal.cpp
-  bool has_something_to_seal() const { return !window_.empty() || window_is_incomplete_; }
+  bool has_open_writers() const { return !writers_.empty() || shared_open_ > 0; }
+  bool has_something_to_seal() const {
+    return !window_.empty() || !shared_window_.empty() || window_is_incomplete_;
+  }
   void seal();
   void seal_at_close();
   void note_passed(bool waiting, std::int64_t closes);
@@ -218,6 +272,11 @@ class Session {
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<MarkerStore> markers_;
   std::map<std::string, WindowFile> window_;                  // by absolute name
+  std::map<std::string, SharedWindowFile> shared_window_;     // by absolute name
+  int shared_open_ = 0;                                       // of these
+  std::map<std::string, std::uint64_t> dropped_shared_;  // deleted in this window: generation
+  std::map<int, std::vector<SealedLog>> shared_sealed_;  // by dataset in the cache
+  std::uint64_t readers_ = 0;                            // numbers of shared files that are read
   std::vector<RoutedFile*> writers_;                          // open, of this process
   std::map<const config::RouteRule*, std::uint64_t> closes_;  // in this window
   bool window_is_incomplete_ = false;          // a file of this process could not be written
@@ -232,6 +291,10 @@ class Session {
   std::unique_ptr<service::Exports> exports_;
   std::unique_ptr<service::RangeServer> server_;
   std::string endpoint_;  // of this node's server, as text
+  shared_file::Home home_;                                       // of this node, if it has the server
+  std::shared_ptr<const std::vector<service::Endpoint>> nodes_;  // by number
+  int node_ = 0;                                                 // number of this one
+  std::unique_ptr<shared_file::Homes> homes_;
   std::vector<std::string> warned_;
 
   struct Counts {

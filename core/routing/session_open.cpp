@@ -201,6 +201,13 @@ Result<Session::Copy> Session::find(const Route& route, const std::string& absol
   if (here && served && !open_here && marker->dataset >= here->dataset) here.reset();
   const bool newer_at_name = real && marker && info->mtime_ns > marker->written;
   Copy copy;
+  if (marker && marker->shared && !marker->container && !newer_at_name && is_shared_here(*marker)) {
+    copy.where = Copy::Where::kShared;
+    copy.dataset = marker->dataset;
+    copy.marker = *marker;
+    copy.generation = marker->generation;
+    return copy;
+  }
   if (here && (!marker || here->dataset >= marker->dataset) &&
       !(real && at_name_is_newer(*info, *here))) {
     copy = *here;
@@ -226,6 +233,18 @@ Result<Session::Copy> Session::find(const Route& route, const std::string& absol
   return copy;
 }
 
+// The logs of a file that several wrote together are in the caches of this run.
+bool Session::is_shared_here(const Marker& marker) const {
+  if (!attached_ || !homes_) return false;
+  if (marker.dataset == runtime_->window()) {
+    return marker.created == runtime_->window_dataset().created;
+  }
+  return std::ranges::any_of(runtime_->cached(), [&](const CachedDataset& cached) {
+    return cached.usable && cached.dataset.id == marker.dataset &&
+           cached.dataset.created == marker.created;
+  });
+}
+
 Result<std::unique_ptr<File>> Session::open_copy(const Copy& copy, const std::string& absolute) {
   switch (copy.where) {
     case Copy::Where::kCache:
@@ -237,6 +256,8 @@ Result<std::unique_ptr<File>> Session::open_copy(const Copy& copy, const std::st
       if (may_change) options.cached_blocks = 0;
       return service::open_remote(endpoint, *key_, copy.marker.id, options);
     }
+    case Copy::Where::kShared:
+      return open_shared_copy(copy.marker);
     case Copy::Where::kStored:
       return flush::open_stored(fs_, copy.prefix, *copy.stored, flush::Verify::kWhole);
     default:
@@ -563,6 +584,12 @@ Result<bool> Session::unlinked(std::string_view name) {
 // a flush still brings to the name goes again.
 Status Session::let_go(const Copy& copy, const Route& route, const std::string& absolute) {
   if (file_in_window(absolute) != nullptr) return forget_file(absolute);
+  if (copy.where == Copy::Where::kShared && copy.dataset == runtime_->window()) {
+    // The other processes learn of it when the window is sealed.
+    dropped_shared_[route.relative] = copy.generation + 1;
+    forget_shared(absolute);
+    return markers_->drop(copy.marker);
+  }
   hide(absolute);
   if (copy.where != Copy::Where::kStored) gone_[copy.dataset].insert(route.relative);
   return copy.marker.file.empty() ? Status() : markers_->drop(copy.marker);

@@ -31,7 +31,7 @@ Session::Vote Session::vote() {
   if (!runtime_) return vote;
   move_flushed_files();
   move_passed_files();
-  vote[kOpen] = writers_.empty() ? 0 : 1;
+  vote[kOpen] = has_open_writers() ? 1 : 0;
   vote[kClosed] = has_something_to_seal() ? 1 : 0;
   vote[kNotCopied] = !runtime_->idle() && !runtime_->flush_copied() ? 1 : 0;
   vote[kCloses] = closed_in_all_;
@@ -46,7 +46,7 @@ bool Session::decide(const Vote& votes) {
     // Another thread may have opened a file since the vote. All ranks are here now, and none of
     // them waits for anything but its own lock, so the lock can be held.
     const Sealing guard;
-    if (!runtime_->context().world().any_true(!writers_.empty())) seal();
+    if (!runtime_->context().world().any_true(has_open_writers())) seal();
     return true;
   }
   note_passed(votes[kOpen] != 0 && votes[kClosed] != 0, votes[kCloses]);
@@ -61,7 +61,7 @@ bool Session::decide(const Vote& votes) {
 // here.
 void Session::seal_at_close() {
   const Sealing guard;
-  if (runtime_->context().world().all_true(writers_.empty())) {
+  if (runtime_->context().world().all_true(!has_open_writers())) {
     seal();
   } else if (runtime_->context().rank() == 0) {
     warn_once("a dataset is not sealed at the close of its last file",
@@ -84,12 +84,14 @@ void Session::seal() {
   std::string name;
   int flags = kFlagNone;
   const bool every_one = config()->get_uint("SCR_FLUSH") == 1;
-  for (const auto& [absolute, file] : window_) {
-    if (name.empty()) name = dataset_name(file.route.rule, file.route.relative);
-    const bool output = file.route.type == config::RouteRule::Type::kOutput;
+  const auto take = [&](const Route& route) {
+    if (name.empty()) name = dataset_name(route.rule, route.relative);
+    const bool output = route.type == config::RouteRule::Type::kOutput;
     if (!output) flags |= kFlagCheckpoint;
-    if (output || (every_one && file.route.keep_all)) flags |= kFlagOutput;
-  }
+    if (output || (every_one && route.keep_all)) flags |= kFlagOutput;
+  };
+  for (const auto& [absolute, file] : window_) take(file.route);
+  for (const auto& [absolute, file] : shared_window_) take(file.route);
   const int dataset = runtime_->window();
   const Status status = runtime_->seal_window(name, flags, !window_is_incomplete_);
   if (status.ok()) {
@@ -98,12 +100,19 @@ void Session::seal() {
     const bool in_cache = std::any_of(cached.begin(), cached.end(), [&](const CachedDataset& d) {
       return d.dataset.id == dataset;
     });
-    if (!in_cache) {  // it went straight to the prefix directory
+    if (in_cache) {
+      for (const auto& [absolute, file] : shared_window_) {
+        shared_sealed_[dataset].push_back(
+            {file.marker.id, file.log_id, file.first_rank == runtime_->context().rank()});
+      }
+    } else {  // it went straight to the prefix directory
       ++counts_.flushed;
       for (const auto& [absolute, file] : window_) drop_marker(file.marker);
     }
   }
   window_.clear();
+  shared_window_.clear();
+  dropped_shared_.clear();
   closes_.clear();
   window_is_incomplete_ = false;
   next_index_ = 0;
@@ -138,6 +147,19 @@ void Session::settle_versions() {
     entry.set_value("GENERATION", file.marker.generation);
     entry.set_value("HOST", host());
   }
+  // All logs of a shared file are of one version, whose id they carry.
+  const auto tell_shared = [&](const std::string& relative, std::uint64_t generation,
+                               std::uint64_t id) {
+    const auto home =
+        crc32(std::as_bytes(std::span(relative))) % static_cast<std::uint32_t>(world.size());
+    Hash& entry = send.at(std::to_string(home)).at(relative);
+    entry.set_value("GENERATION", generation);
+    entry.set_value("ID", id);
+  };
+  for (const auto& [relative, generation] : dropped_shared_) tell_shared(relative, generation, 1);
+  for (const auto& [absolute, file] : shared_window_) {
+    tell_shared(file.route.relative, file.marker.generation, file.marker.id);
+  }
   Hash received;
   Status status = exchange_hashes(world, send, received);
   if (!status.ok()) log::error("{}", status.message());
@@ -145,12 +167,14 @@ void Session::settle_versions() {
     std::string rank;
     std::uint64_t generation;
     std::string host;
+    std::uint64_t id;
   };
   std::map<std::string, std::vector<Version>> versions;
   for (const Hash::Element& rank : received.elements()) {
     for (const Hash::Element& name : rank.hash.elements()) {
       versions[name.key].push_back({rank.key, number(name.hash, "GENERATION"),
-                                    std::string(name.hash.value("HOST").value_or(""))});
+                                    std::string(name.hash.value("HOST").value_or("")),
+                                    number(name.hash, "ID")});
     }
   }
   Hash verdicts;
@@ -160,8 +184,9 @@ void Session::settle_versions() {
         all.begin(), all.end(),
         [](const Version& a, const Version& b) { return a.generation < b.generation; });
     for (const Version& version : all) {
-      if (&version == &*newest) continue;
-      verdicts.at(version.rank).at(relative).set_value("SHARED", version.host == newest->host);
+      if (&version == &*newest || (version.id != 0 && version.id == newest->id)) continue;
+      verdicts.at(version.rank).at(relative).set_value(
+          "SHARED", newest->id == 0 && version.host == newest->host);
     }
   }
   Hash losers;
@@ -172,6 +197,7 @@ void Session::settle_versions() {
       const std::string absolute = prefix() + "/" + name.key;
       // On one node both versions are one file, which the other rank goes on to list.
       const bool shared = number(name.hash, "SHARED") != 0;
+      forget_shared(absolute);
       const auto file = window_.find(absolute);
       if (file == window_.end()) continue;
       status = runtime_->unregister_file(absolute);
@@ -312,6 +338,11 @@ void Session::announce_cached(const CachedDataset& dataset) {
   int number = 0;
   for (const FileMeta& meta : entry->files) {
     if (meta.type != FileType::kFull) continue;
+    if (!meta.shared.empty()) {
+      Status status = homes_ ? announce_log(*entry, meta) : Status();
+      if (!status.ok()) log::warning("{}", status.message());
+      continue;
+    }
     std::uint64_t generation = 1;
     if (auto old = markers_->find(meta.file); old.ok() && *old) generation = (*old)->generation;
     publish(make_marker(meta.file, id, dataset.dataset.created, number++, generation),
@@ -335,8 +366,10 @@ void Session::settle_markers(const FilemapEntry& entry) {
   const bool containers = config()->get_bool("SCR_USE_CONTAINERS");
   for (const FileMeta& meta : entry.files) {
     if (meta.type != FileType::kFull) continue;
-    auto marker = markers_->find(meta.file);
-    const bool ours = marker.ok() && *marker && (*marker)->dataset == entry.dataset.id;
+    const bool shared = !meta.shared.empty();
+    auto marker = markers_->find(shared ? meta.shared : meta.file);
+    bool ours = marker.ok() && *marker && (*marker)->dataset == entry.dataset.id;
+    if (shared && ours) ours = (*marker)->rank == runtime_->context().rank();
     if (ours && containers) {
       point_to_container(**marker);
     } else if (ours) {
@@ -382,10 +415,11 @@ void Session::dataset_gone(const FilemapEntry& entry) {
     dataset_flushed(entry);
   } else {
     for (const FileMeta& meta : entry.files) {
-      auto marker = markers_->find(meta.file);
+      auto marker = markers_->find(meta.shared.empty() ? meta.file : meta.shared);
       if (marker.ok() && *marker && (*marker)->dataset == id) drop_marker(**marker);
     }
   }
+  forget_sealed(id);
   if (!exports_) return;
   const int rank = runtime_->context().rank();
   for (std::size_t i = 0; i < entry.files.size(); ++i) {
@@ -423,7 +457,7 @@ bool Session::rescue(const FilemapEntry& entry) {
 // Collective: one server a node, for all its processes.
 void Session::start_service() {
   Context& context = runtime_->context();
-  if (context.node_count() < 2) return;
+  if (context.size() < 2) return;
   std::vector<std::byte> bytes(service::Key::kSize);
   Status status;
   if (context.rank() == 0) {
@@ -446,10 +480,14 @@ void Session::start_service() {
   std::string text;
   if (context.node().rank() == 0) {
     (void)exports_->withdraw_all();
-    auto address = service::choose_address(config()->get_string("SCR_SERVICE_INTERFACE"));
+    auto address = context.node_count() < 2
+                       ? Result<std::string>("127.0.0.1")
+                       : service::choose_address(config()->get_string("SCR_SERVICE_INTERFACE"));
     status = address.status();
     if (address.ok()) {
-      auto server = service::RangeServer::start(*address, *key_, exports_->resolver());
+      auto server = service::RangeServer::start(
+          *address, *key_, exports_->resolver(), {},
+          [this](std::span<const std::byte> request) { return home_.handle(request); });
       status = server.status();
       if (server.ok()) server_ = std::move(*server);
     }
@@ -458,6 +496,7 @@ void Session::start_service() {
       log::warning("{}; other nodes cannot read this one's cache", status.message());
   }
   endpoint_ = context.node().broadcast_string(text, 0);
+  find_homes();
 }
 
 }  // namespace scr::routing

@@ -69,11 +69,7 @@ flush::FlushOptions Flusher::options(bool background, int dataset) const {
   options.width = static_cast<int>(config.get_uint("SCR_FLUSH_WIDTH"));
   options.keep_newer = context_.transparent();
   options.copy.buffer = config.get_bytes("SCR_FILE_BUF_SIZE");
-  if (shared_.open) {
-    options.open_log = [open = shared_.open, dataset](const auto& file, const auto& place) {
-      return open(dataset, file, place);
-    };
-  }
+  if (shared_.of_dataset) options.open_log = shared_.of_dataset(dataset);
   if (background) {
     options.copy.bytes_per_second = static_cast<double>(config.get_bytes("SCR_FLUSH_ASYNC_BW"));
     options.copy.percent = config.get_double("SCR_FLUSH_ASYNC_PERCENT");

@@ -37,9 +37,7 @@ class Flusher {
 
   // How logs of shared files are opened, and the number of this node in their places.
   struct SharedLogs {
-    std::function<Result<std::unique_ptr<File>>(int dataset, const std::string& file,
-                                                const shared_file::LogPlace& place)>
-        open;
+    std::function<flush::OpenSharedLog(int dataset)> of_dataset;  // called by the main thread
     int node = 0;
   };
   void use_shared_logs(SharedLogs logs) { shared_ = std::move(logs); }

@@ -95,6 +95,7 @@ class Homes {
   Result<bool> try_lock(std::uint64_t file, std::uint64_t owner) const;
   Status unlock(std::uint64_t file, std::uint64_t owner) const;
 
+  int nodes() const { return nodes_; }
   int home_of(std::uint64_t file, std::uint64_t offset) const {
     return static_cast<int>((file + offset / kStripeSize) % static_cast<std::uint64_t>(nodes_));
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <thread>
 
 namespace scr::shared_file {
@@ -139,7 +140,11 @@ Status LogFile::take_over_base() {
 
 Status LogFile::finish_log(std::uint64_t size) {
   const std::lock_guard lock(mutex_);
-  const std::vector<int> nodes(homes_told_.begin(), homes_told_.end());
+  std::vector<int> nodes(homes_told_.begin(), homes_told_.end());
+  if (options_.goes_on) {
+    nodes.resize(static_cast<std::size_t>(homes_.nodes()));
+    std::iota(nodes.begin(), nodes.end(), 0);
+  }
   SCR_ASSIGN_OR_RETURN(const auto holding, homes_.list(options_.id, options_.place.rank, nodes));
   LogTable table;
   table.rank = options_.place.rank;

@@ -27,6 +27,7 @@ class LogFile final : public SharedFile {
     std::uint32_t first_rank = 0;
     std::uint32_t number = 0;
     std::string name;  // for messages
+    bool goes_on = false;  // with a log that was closed before
     // Not collective: told at the end of close(), with the same on all processes.
     std::function<Status(const Closed&)> closed;
   };
@@ -36,6 +37,7 @@ class LogFile final : public SharedFile {
       : options_(std::move(options)),
         homes_(homes),
         log_(std::move(log)),
+        written_(options_.goes_on),
         reader_(std::move(reader)) {}
 
   Status write(std::span<const Range> ranges, std::span<const std::byte> data) override;

@@ -1,0 +1,518 @@
+// Files that several processes of a run write together (MPI-IO): opening, closing, finding them
+// again.
+//
+// Each process writes to a log of its own (core/shared_file), which is a file of the window like
+// any other. No lock is held in a collective call: what is collective comes first or last, and the
+// steps between are each process's own.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "core/base/log.hpp"
+#include "core/routing/session.hpp"
+#include "core/routing/shared_open.hpp"
+#include "core/service/address.hpp"
+#include "core/shared_file/file_backed.hpp"
+#include "core/shared_file/log_file.hpp"
+
+namespace scr::routing {
+
+namespace {
+
+using shared_file::LogFile;
+using shared_file::LogPlace;
+using shared_file::SharedFile;
+
+constexpr std::size_t kEndpointSize = 160;
+// Ids of files that are only read have datasets that do not exist.
+constexpr std::int64_t kReaderDataset = (std::int64_t{1} << 28) - 1;
+constexpr std::int64_t kFilesOfDataset = std::int64_t{1} << 12;
+
+std::int64_t now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+
+OpenOptions options_of(const SharedOpen& how, bool exists) {
+  OpenOptions options;
+  if (how.write) options.access = OpenOptions::Access::kReadWrite;
+  options.create = how.create && !exists;
+  options.exclusive = options.create && how.exclusive;
+  options.no_follow = false;
+  return options;
+}
+
+}  // namespace
+
+// --- the service ---------------------------------------------------------------------------------
+
+// Collective: where the services of all nodes are, so that every process can ask every home. Without
+// one of them no file can be shared.
+void Session::find_homes() {
+  Communicator& world = runtime_->context().world();
+  std::vector<std::byte> mine(kEndpointSize);
+  std::transform(endpoint_.begin(), endpoint_.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                                            endpoint_.size(), kEndpointSize - 1)),
+                 mine.begin(), [](char c) { return std::byte(c); });
+  const std::vector<std::byte> all = world.all_gather(mine);
+  auto nodes = std::make_shared<std::vector<service::Endpoint>>();
+  std::map<std::string, int> numbers;
+  bool complete = true;
+  for (std::size_t at = 0; at < all.size(); at += kEndpointSize) {
+    const std::string text(reinterpret_cast<const char*>(all.data() + at));
+    if (numbers.contains(text)) continue;
+    auto endpoint = service::Endpoint::from_text(text);
+    complete = complete && endpoint.ok();
+    if (!endpoint.ok()) continue;
+    numbers.emplace(text, static_cast<int>(nodes->size()));
+    nodes->push_back(*endpoint);
+  }
+  if (!complete) return;
+  nodes_ = nodes;
+  node_ = numbers.at(endpoint_);
+  const auto transport = [this](std::vector<shared_file::Homes::Message> messages) {
+    std::vector<Result<shared_file::Bytes>> answers(messages.size(), internal_error("no answer"));
+    std::vector<service::Call> calls;
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+      if (messages[i].node == node_ && server_) {
+        answers[i] = home_.handle(messages[i].request);
+        continue;
+      }
+      calls.push_back({(*nodes_)[static_cast<std::size_t>(messages[i].node)],
+                       std::move(messages[i].request)});
+      places.push_back(i);
+    }
+    auto called = service::call(calls, *key_);
+    for (std::size_t i = 0; i < called.size(); ++i) answers[places[i]] = std::move(called[i]);
+    return answers;
+  };
+  homes_ = std::make_unique<shared_file::Homes>(static_cast<int>(nodes_->size()), transport);
+  runtime_->use_shared_logs(
+      {[this](int dataset) { return dataset_logs(dataset, /*sealed=*/true); }, node_});
+}
+
+// Opens logs of other processes: files of this node, or through the service of another. May be
+// called by any thread, without the lock.
+flush::OpenSharedLog Session::dataset_logs(int dataset, bool sealed) {
+  std::string directory = runtime_->cached_directory(dataset);
+  if (directory.empty()) {  // this process has nothing of it
+    directory = runtime_->context().redundancy_for(dataset, false).dataset_directory(dataset);
+  }
+  return [this, directory, sealed, nodes = nodes_, key = *key_, node = node_](
+             const std::string& relative,
+             const LogPlace& place) -> Result<std::unique_ptr<File>> {
+    if (place.node == static_cast<std::uint32_t>(node)) {
+      const std::string path =
+          directory + "/" + shared_file::log_name(relative, static_cast<int>(place.rank));
+      return fs_.open(path, OpenOptions::read());
+    }
+    if (place.node >= nodes->size()) return corrupt("a log is on a node that is not in this run");
+    service::RemoteOptions options;
+    if (!sealed) options.cached_blocks = 0;
+    return service::open_remote((*nodes)[place.node], key, place.id, options);
+  };
+}
+
+shared_file::OpenLog Session::log_opener(int dataset, const std::string& relative, bool sealed) {
+  return [open = dataset_logs(dataset, sealed), relative](const LogPlace& place) {
+    return open(relative, place);
+  };
+}
+
+// --- opening -------------------------------------------------------------------------------------
+
+// One process decides for all.
+Hash Session::plan_shared(const SharedOpen& how, int processes) {
+  const std::lock_guard lock(mutex_);
+  Hash plan;
+  const auto decide_on = [&](std::string_view kind) {
+    plan.set_value("KIND", kind);
+    return plan;
+  };
+  const auto refuse = [&](const Status& why) {
+    plan.set_value("CODE", static_cast<int>(why.code()));
+    plan.set_value("WHY", why.message());
+    return decide_on("REFUSE");
+  };
+  if (config() == nullptr || off_) return decide_on("PASS");
+  std::string absolute = absolute_name(how.name);
+  const Route route = shared_route(absolute, how);
+  if (!route.routed()) {
+    if (how.write) ++counts_.passed[route.reason];
+    return decide_on("PASS");
+  }
+  absolute = prefix() + "/" + route.relative;
+  auto copy = find(route, absolute);
+  if (!copy.ok()) return refuse(copy.status());
+  const bool exists = copy->where != Copy::Where::kNowhere;
+  plan.set_value("EXISTS", exists ? 1 : 0);
+  if (how.write && how.create && how.exclusive && exists) {
+    return refuse(errno_status(EEXIST, "create", absolute));
+  }
+  const bool at_name = !exists || copy->where == Copy::Where::kPlain;
+  // MPI opens what is at its name, and says in its own words that there is nothing.
+  if (at_name && (!how.write || how.delete_on_close || (!exists && !how.create))) {
+    return decide_on("PASS");
+  }
+  if (how.delete_on_close) {
+    return refuse(failed_precondition(
+        fmt::format("'{}' is in the cache and cannot be opened with delete-on-close", absolute)));
+  }
+  if (copy->where == Copy::Where::kShared) {
+    auto text = encode(copy->marker);
+    if (!text.ok()) return refuse(text.status());
+    plan.set_value("SHARED", *text);
+  }
+  if (!how.write || processes == 1) return decide_on("EACH");
+  if (runtime_->window_bypasses()) {
+    warn_once("files of several processes are written without protection",
+              "there is no room for the dataset in the cache");
+    return decide_on(at_name ? "PASS" : "REFUSE");
+  }
+  if (auto known = shared_window_.find(absolute); known != shared_window_.end()) {
+    if (known->second.open) {
+      return refuse(failed_precondition(
+          fmt::format("'{}' is open already, and is written by the processes that have it open",
+                      absolute)));
+    }
+    plan.set_value("ID", known->second.marker.id);
+  }
+  std::uint64_t generation = copy->generation;
+  if (auto dropped = dropped_shared_.find(route.relative); dropped != dropped_shared_.end()) {
+    generation = std::max(generation, dropped->second);
+  }
+  plan.set_value("GENERATION", generation + 1);
+  return decide_on("LOGS");
+}
+
+// What the rules say of a name, and what the hints say to that.
+Route Session::shared_route(const std::string& absolute, const SharedOpen& how) {
+  Route route = route_of(absolute);
+  const auto hint = [&](const char* key) {
+    const auto found = how.hints.find(key);
+    return found == how.hints.end() ? std::string() : found->second;
+  };
+  const std::string type = hint("scr_type");
+  const std::string wanted = hint("scr_route");
+  if (wanted == "0" || wanted == "false" || type == "bypass" || type == "BYPASS") {
+    route.reason = Route::Reason::kRule;
+  }
+  if (type == "output" || type == "OUTPUT") route.type = config::RouteRule::Type::kOutput;
+  if (type == "ckpt" || type == "CKPT") route.type = config::RouteRule::Type::kCheckpoint;
+  return route;
+}
+
+Result<std::unique_ptr<SharedFile>> Session::open_shared(std::shared_ptr<Communicator> comm,
+                                                         const SharedOpen& how) {
+  const bool ready = comm->all_true(!passive() && attached_ && homes_ != nullptr);
+  if (!ready) return std::unique_ptr<SharedFile>();
+  Hash plan;
+  if (comm->rank() == 0) plan = plan_shared(how, comm->size());
+  SCR_RETURN_IF_ERROR(broadcast_hash(*comm, plan, 0));
+  const std::string kind(plan.value("KIND").value_or("PASS"));
+  if (kind == "REFUSE") {
+    SCR_ASSIGN_OR_RETURN(const std::int64_t code, plan.require_int("CODE"));
+    return Status(static_cast<StatusCode>(code), std::string(plan.value("WHY").value_or("")));
+  }
+  if (kind == "EACH") return open_each(std::move(comm), how, plan);
+  if (kind == "LOGS") return open_logs(std::move(comm), how, plan);
+  return std::unique_ptr<SharedFile>();
+}
+
+// The newest version of the file, for reading, as this process can reach it.
+Result<std::unique_ptr<File>> Session::open_version(const SharedOpen& how, const Hash& plan) {
+  if (auto text = plan.value("SHARED")) {
+    SCR_ASSIGN_OR_RETURN(const Marker marker, decode(std::as_bytes(std::span(*text))));
+    const std::lock_guard lock(mutex_);
+    return open_shared_copy(marker);
+  }
+  OpenOptions options;
+  options.no_follow = false;
+  SCR_ASSIGN_OR_RETURN(Opened opened, open(how.name, options));
+  return std::move(opened.file);
+}
+
+std::unique_ptr<File> Session::open_shared_copy(const Marker& marker) {
+  const bool sealed = marker.dataset != runtime_->window();
+  return shared_file::as_file(
+      std::make_unique<shared_file::LogReader>(
+          *homes_, marker.id, log_opener(marker.dataset, marker.file, sealed), sealed),
+      prefix() + "/" + marker.file);
+}
+
+// A file of one process, or one that is only read: each opens it as any program would.
+Result<std::unique_ptr<SharedFile>> Session::open_each(std::shared_ptr<Communicator> comm,
+                                                       const SharedOpen& how, const Hash& plan) {
+  if (comm->size() == 1) {
+    auto opened = open(how.name, options_of(how, plan.value("EXISTS") == "1"));
+    return shared_file::open_file_backed(std::move(comm),
+                                         opened.ok() ? Result<std::unique_ptr<File>>(
+                                                           std::move(opened->file))
+                                                     : opened.status());
+  }
+  auto file = open_version(how, plan);
+  SCR_RETURN_IF_ERROR(agree_all(*comm, file.status(), "opening a file"));
+  const std::uint64_t number = [&] {
+    const std::lock_guard lock(mutex_);
+    return readers_++;
+  }();
+  std::array<std::uint64_t, 2> agreed = {
+      number, static_cast<std::uint64_t>(comm->size() - runtime_->context().rank())};
+  comm->all_reduce(std::span(agreed), ReduceOp::kMax);
+  {
+    const std::lock_guard lock(mutex_);
+    readers_ = std::max(readers_, agreed[0] + 1);
+  }
+  LogFile::Options options;
+  const std::int64_t first = first_rank_of(*comm);
+  SCR_ASSIGN_OR_RETURN(
+      options.id,
+      service::make_id(kReaderDataset - static_cast<std::int64_t>(agreed[0]) / kFilesOfDataset,
+                       first, static_cast<std::int64_t>(agreed[0]) % kFilesOfDataset));
+  options.comm = comm;
+  options.place.rank = static_cast<std::uint32_t>(runtime_->context().rank());
+  options.name = how.name;
+  const bool is_first = comm->rank() == 0;
+  options.closed = [this, id = options.id, is_first](const LogFile::Closed&) {
+    if (is_first) (void)homes_->drop(id);
+    return Status();
+  };
+  SCR_ASSIGN_OR_RETURN(const FileInfo info, (*file)->info());
+  auto reader = std::make_unique<shared_file::LogReader>(*homes_, options.id, shared_file::OpenLog(),
+                                                         /*sealed=*/true);
+  reader->set_base(std::shared_ptr<File>(std::move(*file)), info.size);
+  Status status;
+  if (is_first) status = homes_->enter(options.id, options.place, {}, info.size);
+  SCR_RETURN_IF_ERROR(agree_all(*comm, status, "opening a file"));
+  return std::unique_ptr<SharedFile>(
+      std::make_unique<LogFile>(options, *homes_, nullptr, std::move(reader)));
+}
+
+// Collective: the rank in the run of the communicator's first.
+int Session::first_rank_of(Communicator& comm) const {
+  const std::int64_t mine = comm.rank() == 0 ? runtime_->context().rank() : -1;
+  return static_cast<int>(comm.all_reduce(mine, ReduceOp::kMax));
+}
+
+// A new version of a file, or one of this window that is gone on with.
+Result<std::unique_ptr<SharedFile>> Session::open_logs(std::shared_ptr<Communicator> comm,
+                                                       const SharedOpen& how, const Hash& plan) {
+  const Route route = [&] {
+    const std::lock_guard lock(mutex_);
+    return shared_route(absolute_name(how.name), how);
+  }();
+  const std::string absolute = prefix() + "/" + route.relative;
+  SharedWindowFile entry;
+  entry.route = route;
+  entry.first_rank = first_rank_of(*comm);
+  entry.processes = comm->size();
+  const bool goes_on = comm->all_true(is_same_shared(absolute, plan, comm->size()));
+  std::uint64_t generation = 0;
+  if (auto text = plan.value("GENERATION")) {
+    SCR_ASSIGN_OR_RETURN(generation, plan.require_uint("GENERATION"));
+  }
+  std::shared_ptr<File> base;
+  Status status;
+  if (!goes_on && plan.value("EXISTS") == "1") {
+    auto file = open_version(how, plan);
+    status = file.status();
+    if (file.ok()) base = std::move(*file);
+  }
+  const std::int64_t number = agree_number(*comm, absolute, goes_on);
+  std::unique_ptr<shared_file::Log> log;
+  if (status.ok()) status = enter_shared_window(entry, absolute, number, generation, goes_on, log);
+  std::uint64_t base_size = 0;
+  if (status.ok() && base) {
+    auto info = base->info();
+    status = info.status();
+    if (info.ok()) base_size = info->size;
+  }
+  const LogPlace place{static_cast<std::uint32_t>(runtime_->context().rank()),
+                       static_cast<std::uint32_t>(node_), entry.log_id};
+  if (status.ok() && comm->rank() == 0) {
+    status = homes_->enter(entry.marker.id, place, {}, base_size);
+  }
+  status = agree_all(*comm, status, "opening a shared file");
+  if (!status.ok()) {
+    const std::lock_guard lock(mutex_);
+    if (shared_window_.contains(absolute) && log) --shared_open_;
+    forget_shared(absolute);
+    return status;
+  }
+  auto reader = std::make_unique<shared_file::LogReader>(
+      *homes_, entry.marker.id, log_opener(entry.marker.dataset, route.relative, /*sealed=*/false),
+      /*sealed=*/false);
+  if (base) reader->set_base(base, base_size);
+  LogFile::Options options;
+  options.comm = comm;
+  options.id = entry.marker.id;
+  options.place = place;
+  options.first_rank = static_cast<std::uint32_t>(entry.first_rank);
+  options.number = static_cast<std::uint32_t>(number);
+  options.name = absolute;
+  options.goes_on = goes_on;
+  options.closed = [this, absolute, first = comm->rank() == 0](const LogFile::Closed& closed) {
+    return shared_closed(absolute, closed, first);
+  };
+  return std::unique_ptr<SharedFile>(
+      std::make_unique<LogFile>(options, *homes_, std::move(log), std::move(reader)));
+}
+
+// The file was written in this window by the same processes, and is closed.
+bool Session::is_same_shared(const std::string& absolute, const Hash& plan, int processes) {
+  const std::lock_guard lock(mutex_);
+  const auto known = shared_window_.find(absolute);
+  return known != shared_window_.end() && !known->second.open &&
+         known->second.processes == processes &&
+         plan.value("ID") == std::to_string(known->second.marker.id);
+}
+
+// Collective: the number of the file in the window, the same on all processes.
+std::int64_t Session::agree_number(Communicator& comm, const std::string& absolute, bool goes_on) {
+  std::int64_t mine = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    mine = goes_on ? shared_window_.at(absolute).number : next_index_;
+  }
+  const std::int64_t number = comm.all_reduce(mine, ReduceOp::kMax);
+  const std::lock_guard lock(mutex_);
+  next_index_ = std::max(next_index_, static_cast<int>(number) + 1);
+  return number;
+}
+
+// Lists the log of this process in the window and makes it.
+Status Session::enter_shared_window(SharedWindowFile& entry, const std::string& absolute,
+                                    std::int64_t number, std::uint64_t generation, bool goes_on,
+                                    std::unique_ptr<shared_file::Log>& log) {
+  const std::lock_guard lock(mutex_);
+  const DatasetDescriptor& dataset = runtime_->window_dataset();
+  const std::string& relative = entry.route.relative;
+  entry.number = static_cast<int>(number);
+  SCR_ASSIGN_OR_RETURN(entry.log_id,
+                       service::make_id(dataset.id, runtime_->context().rank(), number));
+  SCR_ASSIGN_OR_RETURN(const std::uint64_t id,
+                       service::make_id(dataset.id, entry.first_rank, number));
+  entry.marker = make_marker(relative, dataset.id, dataset.created, 0, generation);
+  entry.marker.id = id;
+  entry.marker.shared = true;
+  if (goes_on) {
+    entry = shared_window_.at(absolute);
+    entry.marker.generation = std::max(entry.marker.generation, generation);
+    SCR_ASSIGN_OR_RETURN(log, shared_file::Log::reopen(fs_, entry.path));
+  } else {
+    if (shared_window_.contains(absolute)) forget_shared(absolute);  // an older version
+    SCR_ASSIGN_OR_RETURN(entry.path, runtime_->route_log(relative));
+    auto made = shared_file::Log::create(fs_, entry.path);
+    if (!made.ok()) {
+      (void)runtime_->unregister_file(shared_file::log_name(absolute, runtime_->context().rank()));
+      return made.status();
+    }
+    log = std::move(*made);
+    if (entry.first_rank == runtime_->context().rank()) ++counts_.routed;
+  }
+  entry.open = true;
+  shared_window_[absolute] = entry;
+  ++shared_open_;
+  const Directory& cache = *runtime_->context().redundancy_for(dataset.id, false).store->directory;
+  return exports_->publish(entry.log_id, cache, entry.path.substr(cache.path().size() + 1));
+}
+
+// --- closing -------------------------------------------------------------------------------------
+
+Status Session::shared_closed(const std::string& absolute, const LogFile::Closed& closed,
+                              bool first) {
+  if (getpid() != pid_) return {};
+  const std::lock_guard lock(mutex_);
+  const auto known = shared_window_.find(absolute);
+  if (known == shared_window_.end() || !runtime_) return {};
+  SharedWindowFile& entry = known->second;
+  entry.open = false;
+  --shared_open_;
+  if (!closed.status.ok()) {
+    window_is_incomplete_ = true;
+    if (first) {
+      log::error(
+          "'{}' is dropped, for it could not be written: {}; an older file of that name stays",
+          absolute, closed.status.message());
+      (void)homes_->drop(entry.marker.id);
+    }
+    forget_shared(absolute);
+  } else if (!closed.written) {
+    if (first) (void)homes_->drop(entry.marker.id);
+    forget_shared(absolute);
+  } else if (first) {
+    counts_.bytes += closed.size;
+    entry.marker.written = now_ns();
+    Status status = markers_->put(entry.marker, markers_visible());
+    if (!status.ok()) log::warning("{}", status.message());
+  }
+  ++closed_in_all_;
+  return {};
+}
+
+// Takes the log of this process out of the window.
+void Session::forget_shared(const std::string& absolute) {
+  const auto known = shared_window_.find(absolute);
+  if (known == shared_window_.end()) return;
+  const SharedWindowFile entry = known->second;
+  shared_window_.erase(known);
+  if (exports_) (void)exports_->withdraw(entry.log_id);
+  Status status = fs_.remove_if_exists(entry.path);
+  if (status.ok()) {
+    status = runtime_->unregister_file(
+        shared_file::log_name(absolute, runtime_->context().rank()));
+  }
+  if (!status.ok()) log::warning("{}", status.message());
+}
+
+// --- after a restart -----------------------------------------------------------------------------
+
+// Tells the homes what a log of an earlier run holds, on the process that has it now.
+Status Session::announce_log(const FilemapEntry& entry, const FileMeta& meta) {
+  const int dataset = entry.dataset.id;
+  SCR_ASSIGN_OR_RETURN(const shared_file::LogTable table,
+                       shared_file::read_log_table(fs_, entry.directory + "/" + meta.file));
+  SCR_ASSIGN_OR_RETURN(const std::uint64_t id,
+                       service::make_id(dataset, table.first_rank, table.number));
+  LogPlace place{table.rank, static_cast<std::uint32_t>(node_), 0};
+  SCR_ASSIGN_OR_RETURN(place.id, service::make_id(dataset, table.rank, table.number));
+  const Directory& cache = *runtime_->context().redundancy_for(dataset, false).store->directory;
+  const std::string path = entry.directory + "/" + meta.file;
+  if (path.starts_with(cache.path() + "/")) {
+    SCR_RETURN_IF_ERROR(exports_->publish(place.id, cache, path.substr(cache.path().size() + 1)));
+  }
+  std::vector<shared_file::Extent> extents;
+  for (const shared_file::LogEntry& e : table.entries) {
+    extents.push_back({e.offset, e.length, e.log_offset, {1, table.rank, 0}});
+  }
+  SCR_RETURN_IF_ERROR(homes_->restore(id, place, extents, table.size));
+  shared_sealed_[dataset].push_back({id, place.id, table.rank == table.first_rank});
+  if (table.rank != table.first_rank) return {};
+  std::uint64_t generation = 1;
+  std::int64_t written = now_ns();
+  if (auto old = markers_->find(meta.shared); old.ok() && *old && (*old)->dataset == dataset) {
+    generation = (*old)->generation;
+    written = (*old)->written;
+  }
+  Marker marker = make_marker(meta.shared, dataset, entry.dataset.created, 0, generation);
+  marker.id = id;
+  marker.shared = true;
+  marker.written = written;
+  return markers_->put(marker, markers_visible());
+}
+
+// The dataset leaves the cache, or its files are at their names now.
+void Session::forget_sealed(int dataset) {
+  const auto known = shared_sealed_.find(dataset);
+  if (known == shared_sealed_.end()) return;
+  for (const SealedLog& log : known->second) {
+    if (exports_) (void)exports_->withdraw(log.log);
+    if (log.first && homes_) (void)homes_->drop(log.file);
+  }
+  shared_sealed_.erase(known);
+}
+
+}  // namespace scr::routing
