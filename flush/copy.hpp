@@ -23,12 +23,12 @@ struct CopyPiece {
 
 struct CopyTask {
   std::string source;
-  // Opens the source where it is no file of that name; its bytes are verified as they are read, and
-  // `crc` means nothing.
-  std::function<Result<std::unique_ptr<File>>()> open = {};
   std::uint64_t size = 0;
   std::uint32_t crc = 0;          // what the whole source must have
   std::vector<CopyPiece> pieces;  // in the order of the source; lengths add up to size
+  // Opens the source where it is no file of that name; its bytes are verified as they are read, and
+  // `crc` means nothing.
+  std::function<Result<std::unique_ptr<File>>()> open = {};
 };
 
 // Shared between the copying thread and those who ask. Counters only go up.

@@ -9,7 +9,7 @@
 
 enum { WIDTH = 256, HEIGHT = 256 };
 
-static int rank, ranks, rows;
+static int rank, ranks, rows, first_row;
 /* rows + 2 lines of WIDTH: the first and the last belong to the neighbours */
 static double *field, *next;
 
@@ -18,7 +18,7 @@ static double* line(double* f, int row) { return f + (size_t)(row + 1) * WIDTH; 
 static void start_field(void) {
   for (int row = 0; row < rows; ++row) {
     for (int x = 0; x < WIDTH; ++x) {
-      int y = rank * rows + row;
+      int y = first_row + row;
       int hot = (x - 80) * (x - 80) + (y - 90) * (y - 90) < 900 ||
                 (x > 150 && x < 220 && y > 140 && y < 160);
       line(field, row)[x] = hot ? 255.0 : 0.0;
@@ -53,15 +53,16 @@ static void compute_step(void) {
   next = old;
 }
 
-/* Takes this rank's rows; returns 0 if the number of ranks does not fit. */
+/* Takes this rank's rows, nearly as many as the others; returns 0 if there are too many ranks. */
 static int make_field(void) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  rows = HEIGHT / ranks;
+  rows = HEIGHT / ranks + (rank < HEIGHT % ranks);
+  first_row = rank * (HEIGHT / ranks) + (rank < HEIGHT % ranks ? rank : HEIGHT % ranks);
   field = calloc((size_t)(rows + 2) * WIDTH, sizeof(double));
   next = calloc((size_t)(rows + 2) * WIDTH, sizeof(double));
   start_field();
-  return HEIGHT % ranks == 0;
+  return ranks <= HEIGHT;
 }
 
 static void free_field(void) {
@@ -73,8 +74,12 @@ static void write_picture(const char* name) {
   unsigned char* mine = malloc((size_t)rows * WIDTH);
   unsigned char* all = rank == 0 ? malloc((size_t)HEIGHT * WIDTH) : NULL;
   for (int i = 0; i < rows * WIDTH; ++i) mine[i] = (unsigned char)line(field, 0)[i];
-  MPI_Gather(mine, rows * WIDTH, MPI_UNSIGNED_CHAR, all, rows * WIDTH, MPI_UNSIGNED_CHAR, 0,
-             MPI_COMM_WORLD);
+  int *counts = malloc((size_t)ranks * sizeof(int)), *starts = malloc((size_t)ranks * sizeof(int));
+  int count = rows * WIDTH, start = first_row * WIDTH;
+  MPI_Gather(&count, 1, MPI_INT, counts, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  MPI_Gather(&start, 1, MPI_INT, starts, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  MPI_Gatherv(mine, count, MPI_UNSIGNED_CHAR, all, counts, starts, MPI_UNSIGNED_CHAR, 0,
+              MPI_COMM_WORLD);
   if (rank == 0) {
     FILE* out = fopen(name, "wb");
     if (out == NULL) {
@@ -85,6 +90,8 @@ static void write_picture(const char* name) {
     fwrite(all, WIDTH, HEIGHT, out);
     fclose(out);
   }
+  free(counts);
+  free(starts);
   free(mine);
   free(all);
 }

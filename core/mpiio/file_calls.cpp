@@ -82,7 +82,7 @@ int open_ours(MPI_Comm comm, const char* name, int amode, MPI_Info info, MPI_Fil
                                                          .amode = amode,
                                                          .hints = std::move(hints),
                                                          .seals = collective_points.seals(comm)});
-  if (const int code = file->start(comm, info); code != MPI_SUCCESS) return code;
+  if (const int code = file->start(info); code != MPI_SUCCESS) return code;
   handle = file->handle();
   OpenFiles::process().add(std::move(file));
   return MPI_SUCCESS;
@@ -209,6 +209,10 @@ int get_byte_offset(scr_open_file* file, MPI_Offset offset, MPI_Offset* result) 
                  [&] { return file_of(file).get_byte_offset(offset, *result); });
 }
 
+int get_group(scr_open_file* file, MPI_Group* group) {
+  return guarded(file_of(file).handle(), [&] { return file_of(file).get_group(*group); });
+}
+
 int get_amode(scr_open_file* file, int* amode) {
   *amode = file_of(file).amode();
   return MPI_SUCCESS;
@@ -287,6 +291,7 @@ const scr_file_calls& file_calls(const CollectivePoints& points) {
       .set_size = call<&OpenFile::set_size, MPI_Offset>,
       .preallocate = call<&OpenFile::preallocate, MPI_Offset>,
       .sync = call<&OpenFile::sync>,
+      .get_group = get_group,
       .get_amode = get_amode,
       .set_info = set_info,
       .get_info = get_info,

@@ -49,6 +49,7 @@ typedef struct scr_file_calls {
   int (*set_size)(scr_open_file*, MPI_Offset);
   int (*preallocate)(scr_open_file*, MPI_Offset);
   int (*sync)(scr_open_file*);
+  int (*get_group)(scr_open_file*, MPI_Group*);
   int (*get_amode)(scr_open_file*, int*);
   int (*set_info)(scr_open_file*, MPI_Info);
   int (*get_info)(scr_open_file*, MPI_Info*);
@@ -63,7 +64,7 @@ typedef struct scr_file_calls {
   int (*get_atomicity)(scr_open_file*, int*);
 } scr_file_calls;
 
-/* The rest (get_group, get_type_extent, error handlers, f2c) is MPI's, on the handle. */
+/* The rest (get_type_extent, error handlers, f2c) is MPI's, on the handle. */
 
 #ifdef __cplusplus
 }

@@ -27,10 +27,7 @@ bool is_derived(MPI_Datatype type) {
 }
 
 // A name for the stub of an open file that nobody else has; the same on all processes.
-std::string stub_name(Communicator& comm) {
-  const std::string name = temporary_beside("/dev/shm/h5scr-mpiio").path;
-  return comm.broadcast_string(name, 0);
-}
+std::string stub_name() { return temporary_beside("/dev/shm/h5scr-mpiio").path; }
 
 }  // namespace
 
@@ -57,15 +54,14 @@ OpenFile::OpenFile(Parts parts) : parts_(std::move(parts)) {
   state_.filetype = state_.etype;
 }
 
-// MPI knows an empty file of this name, which is gone as soon as all have it open: to MPI the
-// program's file is just something with a communicator, an error handler and a Fortran number.
-Status OpenFile::make_handle(MPI_Comm comm, MPI_Info info) {
-  const std::string name = stub_name(*parts_.comm);
+// MPI knows an empty file of this process, which is gone as soon as it is open: to MPI the program's
+// file is just something with an error handler, hints and a Fortran number. Each process has one for
+// itself, since MPI libraries want a file of several processes to be on a file system of all.
+Status OpenFile::make_handle(MPI_Info info) {
+  const std::string name = stub_name();
   auto stub = file_system().open(
       name, {.access = OpenOptions::Access::kReadWrite, .create = true, .mode = 0600});
-  int code = MPI_SUCCESS;
-  // A process without a stub must take part, too.
-  code = PMPI_File_open(comm, name.c_str(), MPI_MODE_RDWR, info, &handle_);
+  const int code = PMPI_File_open(MPI_COMM_SELF, name.c_str(), MPI_MODE_RDWR, info, &handle_);
   const bool all = parts_.comm->all_true(code == MPI_SUCCESS);
   (void)file_system().remove_if_exists(name);
   if (all) return {};
@@ -84,12 +80,12 @@ Status OpenFile::go_to_end() {
   return agree_all(*parts_.comm, size.ok() ? set : size.status(), "going to the end of a file");
 }
 
-int OpenFile::start(MPI_Comm comm, MPI_Info info) {
+int OpenFile::start(MPI_Info info) {
   std::array<std::int64_t, 2> modes = {parts_.amode, -parts_.amode};
   parts_.comm->all_reduce(std::span<std::int64_t>(modes), ReduceOp::kMax);
   int code = modes[0] == -modes[1] ? MPI_SUCCESS : MPI_ERR_NOT_SAME;
   if (code == MPI_SUCCESS && (parts_.amode & MPI_MODE_APPEND) != 0) code = report(go_to_end());
-  if (code == MPI_SUCCESS) code = report(make_handle(comm, info));
+  if (code == MPI_SUCCESS) code = report(make_handle(info));
   if (code != MPI_SUCCESS) (void)close();
   return code;
 }

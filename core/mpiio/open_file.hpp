@@ -49,10 +49,11 @@ class OpenFile {
   MPI_File handle() const { return handle_; }
   bool seals() const { return parts_.seals; }
   int amode() const { return parts_.amode; }
+  int get_group(MPI_Group& group) const { return PMPI_Comm_group(parts_.comm->native(), &group); }
   const Hints& hints() const { return parts_.hints; }
 
   // Collective, once, before any other call: makes the handle and sets the pointers.
-  int start(MPI_Comm comm, MPI_Info info);
+  int start(MPI_Info info);
   // Collective: closes the SharedFile. Nothing but handle() is left.
   int close();
 
@@ -104,7 +105,7 @@ class OpenFile {
   bool is_sequential() const { return (parts_.amode & MPI_MODE_SEQUENTIAL) != 0; }
   bool is_writable() const { return (parts_.amode & MPI_MODE_RDONLY) == 0; }
   State state() const;
-  Status make_handle(MPI_Comm comm, MPI_Info info);
+  Status make_handle(MPI_Info info);
   Status go_to_end();
 
   int check(const Request& request) const;
