@@ -194,6 +194,8 @@ bool Session::start_alone() {
   }
   runtime_ = std::move(*runtime);
   adopt_restart();
+  runtime_->resume_flushes();
+  note_flushed();
   return true;
 }
 
@@ -203,6 +205,8 @@ void Session::attach(std::unique_ptr<Runtime> runtime) {
   attached_ = true;
   start_service();
   adopt_restart();
+  runtime_->resume_flushes();
+  note_flushed();
   open_window();
 }
 

@@ -59,6 +59,7 @@ class Flusher {
 
   bool is_flushing(int dataset) const;
   bool idle() const { return queue_.empty(); }
+  std::size_t queued() const { return queue_.size(); }
   // True if this rank has copied its part of the first of them.
   bool copied() const { return !queue_.empty() && queue_.front().flush->copied(); }
   // Bytes of this rank, if the dataset is being flushed.

@@ -87,6 +87,8 @@ class Runtime {
   std::string cached_directory(int dataset) const;
   const Filemap& filemap() const { return cache_->filemap(); }
   bool is_in_prefix(int dataset) const;
+  // Collective, at the start, when logs of shared files can be read: ends flushes that were cut.
+  void resume_flushes();
   // Ends background flushes whose data is there. Collective; cheap when `idle()`.
   void poll() { poll_flushes(); }
   bool idle() const { return flusher_->idle(); }
@@ -216,6 +218,7 @@ class Runtime {
   CheckpointTimer timer_;
   FlushFile flush_file_;
   bool flush_leftovers_ = false;       // a flush of this run has failed
+  std::vector<DatasetDescriptor> to_resume_;
   std::vector<CachedDataset> cached_;  // ascending by id, the same on all ranks
   std::optional<DatasetInWriting> writing_;
   // A checkpoint that a restart reads where it is in the prefix directory.

@@ -165,11 +165,18 @@ Status Runtime::clean_prefix() {
     if (there && there->contains(id)) {
       set_flush_state(cached.dataset, false, true);
     } else if ((resume && resume->contains(id)) || (on_restart && cached.dataset.id == newest_id)) {
-      Status flushed = flush_dataset(cached.dataset, /*background=*/false);
-      if (!flushed.ok() && c.rank() == 0) log::warning("{}", flushed.message());
+      to_resume_.push_back(cached.dataset);
     }
   }
+  if (!c.transparent()) resume_flushes();
   return {};
+}
+
+void Runtime::resume_flushes() {
+  for (const DatasetDescriptor& dataset : std::exchange(to_resume_, {})) {
+    Status flushed = flush_dataset(dataset, /*background=*/false);
+    if (!flushed.ok() && context_->rank() == 0) log::warning("{}", flushed.message());
+  }
 }
 
 // --- flush

@@ -21,6 +21,9 @@ namespace scr {
 
 namespace {
 
+// Datasets that stay in the cache beyond SCR_CACHE_SIZE until they are flushed.
+constexpr std::size_t kMostQueued = 4;
+
 Status wrong_moment(std::string message) {
   log::error("{}", message);
   return failed_precondition(std::move(message));
@@ -463,7 +466,11 @@ Status Runtime::evict(const std::string& store, std::uint64_t keep) {
     auto cached = std::find_if(cached_.begin(), cached_.end(),
                                [&](const CachedDataset& d) { return d.dataset.id == id; });
     const FlushState* state = flush_file_.get(id);
-    if (flusher_->is_flushing(id)) settle(flusher_->wait());
+    if (flusher_->is_flushing(id)) {
+      // The program does not wait for a slow file system while there is room; it goes later.
+      if (keep > 0 && flusher_->queued() <= kMostQueued) continue;
+      settle(flusher_->wait());
+    }
     state = flush_file_.get(id);
     if (cached->dataset.output && cached->usable && !(state && state->in_prefix)) continue;
     if (!cached->usable && context_->rank() == 0) {

@@ -25,16 +25,16 @@ expect_verified() {
   check $? "scr_index --verify-all: $(head -n 3 verify.out)"
 }
 
-# Runs until the checkpoint of step 30 is in the cache, and only there; then the nodes are killed.
+# Runs until the checkpoint of step 30 is in the cache, and only there; then the nodes are killed. The
+# name of a file is there when it is closed, and it is protected before the next one is begun.
 run_and_lose() { # node...
   local node
   export SCR_FLUSH_ASYNC_BW=1
   (
     for ((i = 0; i < 900; i++)); do
-      [[ -e ckpt_0030.h5 ]] && break
+      [[ -e ckpt_0040.h5 ]] && break
       sleep 0.05
     done
-    sleep 0.3
     for node; do cluster kill "$node"; done
   ) &
   local killer=$!
@@ -64,6 +64,61 @@ case_node_lost() {
   expect_text "restored from the cache, 2 rank"
   same_as_reference
   expect_verified
+}
+
+case_other_ranks() {
+  begin_client "restart on fewer and on more ranks, from the cache with a node lost, and from the prefix directory"
+  run_and_lose node1
+  ranks=6
+  client "$examples/heat_parallel" 50 10 heat.pgm
+  expect_status 0
+  expect_text "restarted from step [34]0"
+  per_node=3 ranks=12
+  client "$examples/heat_parallel" 60 10 heat.pgm
+  expect_status 0
+  expect_text "restarted from step 50"
+  same_as_reference
+  expect_verified
+}
+
+case_rs_two_nodes() {
+  begin_client "Reed-Solomon: two nodes are killed"
+  export SCR_COPY_TYPE=RS SCR_SET_FAILURES=2
+  per_node=2 ranks=6
+  run_and_lose node0 node2
+  client "$examples/heat_parallel" 60 10 heat.pgm
+  expect_status 0
+  expect_text "restarted from step [345]0"
+  expect_text "restored from the cache, 4 rank"
+  same_as_reference
+}
+
+case_too_many() {
+  begin_client "one node more than XOR bears: refused, and the older checkpoint of the prefix directory is used"
+  client "$examples/heat_parallel" 20 10 heat.pgm
+  expect_status 0
+  run_and_lose node1 node2
+  cluster revive node1
+  client "$examples/heat_parallel" 60 10 heat.pgm
+  expect_status 0
+  expect_text "cannot be restored from the cache"
+  expect_text "restarted from step 20"
+  same_as_reference
+}
+
+case_containers() {
+  begin_client "in containers, with all caches wiped before the restart"
+  export SCR_USE_CONTAINERS=1 SCR_CONTAINER_SIZE=100000
+  client "$examples/heat_parallel" 30 10 heat.pgm
+  expect_status 0
+  expect_verified
+  wipe 0 1 2 3
+  client "$examples/heat_parallel" 60 10 heat.pgm
+  expect_status 0
+  expect_text "restarted from step 30"
+  expect_same_file heat.pgm "$reference/heat.pgm"
+  with_driver h5dump -d field -s 0,0 -c 1,4 ckpt_0060.h5 >dump.out 2>&1
+  check $? "h5dump of a shared file in a container: $(head -n 3 dump.out)"
 }
 
 plain_reference
