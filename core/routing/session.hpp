@@ -235,6 +235,8 @@ class Session {
   void drop_missing();
   void settle_versions();
   void announce_cached(const CachedDataset& dataset);
+  void announce_entry(const FilemapEntry& entry, int& number);
+  void note_dataset_flushed(int id);
   void adopt_restart();
   void start_service();
   bool rescue(const FilemapEntry& entry);

@@ -327,26 +327,30 @@ bool Session::settle_flushed(const Marker& marker) {
 // Where the files of a dataset that was already in the cache are now.
 void Session::announce_cached(const CachedDataset& dataset) {
   const int id = dataset.dataset.id;
-  const FilemapEntry* entry = runtime_->filemap().get(runtime_->context().rank(), id);
+  const auto entries = runtime_->own_entries(dataset.dataset);
   if (runtime_->is_in_prefix(id)) {
     // Notes of the run before name services that are gone.
     flushed_.insert(id);
-    if (entry != nullptr) settle_markers(*entry);
+    for (const FilemapEntry* entry : entries) settle_markers(*entry);
     return;
   }
-  if (entry == nullptr) return;
   int number = 0;
-  for (const FileMeta& meta : entry->files) {
+  for (const FilemapEntry* entry : entries) announce_entry(*entry, number);
+}
+
+void Session::announce_entry(const FilemapEntry& entry, int& number) {
+  const int id = entry.dataset.id;
+  for (const FileMeta& meta : entry.files) {
     if (meta.type != FileType::kFull) continue;
     if (!meta.shared.empty()) {
-      Status status = homes_ ? announce_log(*entry, meta) : Status();
+      Status status = homes_ ? announce_log(entry, meta) : Status();
       if (!status.ok()) log::warning("{}", status.message());
       continue;
     }
     std::uint64_t generation = 1;
     if (auto old = markers_->find(meta.file); old.ok() && *old) generation = (*old)->generation;
-    publish(make_marker(meta.file, id, dataset.dataset.created, number++, generation),
-            entry->directory + "/" + meta.file);
+    publish(make_marker(meta.file, id, entry.dataset.created, number++, generation),
+            entry.directory + "/" + meta.file);
   }
 }
 
@@ -356,8 +360,10 @@ void Session::note_flushed() {
   for (const CachedDataset& cached : runtime_->cached()) {
     const int id = cached.dataset.id;
     if (!runtime_->is_in_prefix(id) || flushed_.contains(id)) continue;
-    const FilemapEntry* entry = runtime_->filemap().get(runtime_->context().rank(), id);
-    if (entry != nullptr) dataset_flushed(*entry);
+    for (const FilemapEntry* entry : runtime_->own_entries(cached.dataset)) {
+      settle_markers(*entry);
+    }
+    note_dataset_flushed(id);
   }
 }
 
@@ -379,10 +385,14 @@ void Session::settle_markers(const FilemapEntry& entry) {
 }
 
 void Session::dataset_flushed(const FilemapEntry& entry) {
-  const int id = entry.dataset.id;
+  if (flushed_.contains(entry.dataset.id)) return;
+  settle_markers(entry);
+  note_dataset_flushed(entry.dataset.id);
+}
+
+void Session::note_dataset_flushed(int id) {
   if (!flushed_.insert(id).second) return;
   ++counts_.flushed;
-  settle_markers(entry);
   const auto gone = gone_.find(id);
   if (gone == gone_.end()) return;
   for (const std::string& relative : gone->second) {

@@ -11,6 +11,7 @@
 #include "core/base/background_thread.hpp"
 #include "core/base/log.hpp"
 #include "core/base/progress.hpp"
+#include "core/runtime/restart_elsewhere.hpp"
 #include "core/service/exports.hpp"
 
 namespace scr {
@@ -79,26 +80,30 @@ flush::FlushOptions Flusher::options(bool background, int dataset) const {
 
 Result<std::unique_ptr<flush::Flush>> Flusher::prepare(const DatasetDescriptor& dataset,
                                                        bool background) {
-  const FilemapEntry* entry = cache_.filemap().get(context_.rank(), dataset.id);
-  Status status = entry ? Status() : internal_error("no filemap entry of a dataset to flush");
+  const auto entries = own_entries(context_, cache_, dataset);
+  const bool missing = entries.empty() && dataset.ranks == context_.size();
+  Status status = missing ? internal_error("no filemap entry of a dataset to flush") : Status();
   SCR_RETURN_IF_ERROR(agree(context_.world(), status, "flushing"));
   std::vector<FileMeta> files;
   std::vector<flush::SharedLog> logs;
-  for (const FileMeta& meta : entry->files) {
-    if (meta.type != FileType::kFull) continue;
-    if (meta.shared.empty()) {
-      files.push_back(meta);
-      continue;
+  for (const FilemapEntry* entry : entries) {
+    for (const FileMeta& meta : entry->files) {
+      if (meta.type != FileType::kFull) continue;
+      if (meta.shared.empty()) {
+        files.push_back(meta);
+        continue;
+      }
+      auto log = shared_log(*entry, meta);
+      if (log.ok()) logs.push_back(std::move(*log));
+      if (status.ok()) status = log.status();
     }
-    auto log = shared_log(*entry, meta);
-    if (log.ok()) logs.push_back(std::move(*log));
-    if (status.ok()) status = log.status();
   }
   SCR_RETURN_IF_ERROR(agree(context_.world(), status, "flushing"));
   SCR_ASSIGN_OR_RETURN(
       auto flush,
       flush::Flush::prepare(context_.world(), context_.node(), context_.fs(), context_.job().prefix,
-                            dataset, entry->directory, files, options(background, dataset.id), logs));
+                            dataset, entries.empty() ? std::string() : entries.front()->directory,
+                            files, options(background, dataset.id), logs));
   flush->set_observer(watch_progress(context_.rank(),
                                      fmt::format("flush of dataset {}", dataset.id),
                                      flush->bytes_total(), background));

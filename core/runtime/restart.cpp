@@ -12,6 +12,7 @@
 #include "core/base/progress.hpp"
 #include "core/base/text.hpp"
 #include "core/runtime/file_mover.hpp"
+#include "core/runtime/restart_elsewhere.hpp"
 #include "core/runtime/stored_descriptor.hpp"
 #include "redundancy/redundancy.hpp"
 
@@ -531,10 +532,13 @@ Result<std::vector<CachedDataset>> restore_cache(Context& context, Cache& cache)
       SCR_RETURN_IF_ERROR(agree(context.world(), cache.remove_dataset(id), "deleting a dataset"));
       continue;
     }
-    SCR_RETURN_IF_ERROR(check_rank_count(r));
+    const bool elsewhere = r.dataset.ranks != context.size() &&
+                           has_only_shared_files(context, cache, id);
+    if (!elsewhere) SCR_RETURN_IF_ERROR(check_rank_count(r));
     CachedDataset result{r.dataset, false, false, 0};
     const bool verify = r.dataset.is_checkpoint() && !have_checkpoint;
-    Status status = restore(r, verify, result);
+    Status status = elsewhere ? restore_elsewhere(context, cache, r.dataset, verify, result)
+                              : restore(r, verify, result);
     if (!status.ok()) {
       const Status unreached = agree_unreached(r, status, filemaps);
       if (!unreached.ok() && (!have_checkpoint || r.dataset.output)) return unreached;
@@ -556,7 +560,10 @@ Result<std::vector<CachedDataset>> restore_cache(Context& context, Cache& cache)
 Status verify_cached_dataset(Context& context, Cache& cache, CachedDataset& dataset) {
   if (dataset.verified) return {};
   Restoration r{context, cache, dataset.dataset.id, dataset.dataset, {}, {}};
-  Status status = restore(r, /*verify=*/true, dataset);
+  const bool elsewhere = dataset.dataset.ranks != context.size();
+  Status status = elsewhere
+                      ? restore_elsewhere(context, cache, dataset.dataset, /*verify=*/true, dataset)
+                      : restore(r, /*verify=*/true, dataset);
   if (status.ok()) return {};
   SCR_RETURN_IF_ERROR(agree_unreached(r, status, {}));
   if (context.rank() == 0) {

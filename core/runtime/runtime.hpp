@@ -86,6 +86,8 @@ class Runtime {
   const std::vector<CachedDataset>& cached() const { return cached_; }
   std::string cached_directory(int dataset) const;
   const Filemap& filemap() const { return cache_->filemap(); }
+  // What this process has of a dataset (restart_elsewhere.hpp).
+  std::vector<const FilemapEntry*> own_entries(const DatasetDescriptor& dataset) const;
   bool is_in_prefix(int dataset) const;
   // Collective, at the start, when logs of shared files can be read: ends flushes that were cut.
   void resume_flushes();
@@ -159,6 +161,7 @@ class Runtime {
   Status final_flush();
   Status fetch_newest();
   Status fetch(const DatasetDescriptor& dataset, const std::string& directory_name);
+  Result<std::optional<flush::RankFiles>> shared_files_of(const std::string& directory);
   // Whether a restart reads the files in the prefix directory where they are.
   bool reads_in_place() const;
   Status offer_in_place(const DatasetDescriptor& dataset, const std::string& directory_name,

@@ -309,9 +309,11 @@ Result<std::pair<std::uint64_t, std::uint64_t>> Runtime::flush_progress(
   for (const CachedDataset& cached : cached_) {
     if (cached.dataset.name != name) continue;
     if (auto progress = flusher_->progress(cached.dataset.id)) return *progress;
-    const FilemapEntry* entry = cache_->filemap().get(context_->rank(), cached.dataset.id);
     std::uint64_t bytes = 0;
-    for (const FileMeta& meta : entry->files) bytes += meta.type == FileType::kFull ? meta.size : 0;
+    for (const FilemapEntry* entry : own_entries(cached.dataset)) {
+      for (const FileMeta& meta : entry->files)
+        bytes += meta.type == FileType::kFull ? meta.size : 0;
+    }
     const FlushState* state = flush_file_.get(cached.dataset.id);
     return std::pair(state && state->in_prefix ? bytes : 0, bytes);
   }
@@ -411,6 +413,8 @@ Status Runtime::fetch(const DatasetDescriptor& dataset, const std::string& direc
   Status described;
   if (c.rank() == 0) described = check_summary(c.fs(), directory, dataset);
   SCR_RETURN_IF_ERROR(agree(c.world(), described, "reading the summary", Report::kQuiet));
+  SCR_ASSIGN_OR_RETURN(auto shared, shared_files_of(directory));
+  if (shared) return offer_in_place(dataset, directory_name, std::move(*shared));
   auto files = flush::read_rank2file(c.world(), c.fs(), directory);
   SCR_RETURN_IF_ERROR(agree(c.world(), files.status(), "reading rank2file", Report::kQuiet));
   if (reads_in_place()) {
@@ -448,6 +452,45 @@ Status Runtime::fetch(const DatasetDescriptor& dataset, const std::string& direc
   writing_.reset();
   if (status.ok()) set_flush_state(dataset, false, true);
   return status;
+}
+
+// Collective: if another number of processes wrote the dataset, and it has shared files only, these
+// files, dealt out to the processes of this run; nothing otherwise.
+Result<std::optional<flush::RankFiles>> Runtime::shared_files_of(const std::string& directory) {
+  Context& c = *context_;
+  Hash message;
+  Status status;
+  if (c.rank() == 0) {
+    auto ranks = flush::read_rank_count(c.fs(), directory);
+    status = ranks.status();
+    bool only_shared = ranks.ok() && *ranks != c.size();
+    flush::RankFiles all;
+    for (int block = 0; only_shared && block < flush::rank2file_block_count(*ranks); ++block) {
+      auto files = flush::read_rank2file_block(c.fs(), directory, block);
+      if (status.ok()) status = files.status();
+      if (!files.ok()) break;
+      for (const auto& [rank, list] : *files) {
+        for (const flush::StoredFile& file : list) {
+          only_shared = only_shared && file.shared;
+          all.push_back(file);
+        }
+      }
+    }
+    if (only_shared && status.ok() && !all.empty()) {
+      message.set("FILES", flush::rank_files_to_hash(all));
+    }
+  }
+  SCR_RETURN_IF_ERROR(agree(c.world(), status, "reading rank2file", Report::kQuiet));
+  SCR_RETURN_IF_ERROR(broadcast_hash(c.world(), message, 0));
+  const Hash* files = message.get("FILES");
+  if (files == nullptr) return std::optional<flush::RankFiles>();
+  SCR_ASSIGN_OR_RETURN(const flush::RankFiles all, flush::rank_files_from_hash(*files));
+  flush::RankFiles mine;
+  for (auto i = static_cast<std::size_t>(c.rank()); i < all.size();
+       i += static_cast<std::size_t>(c.size())) {
+    mine.push_back(all[i]);
+  }
+  return std::optional<flush::RankFiles>(std::move(mine));
 }
 
 bool Runtime::reads_in_place() const {

@@ -5,6 +5,7 @@
 
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
+#include "core/runtime/restart_elsewhere.hpp"
 #include "core/runtime/runtime.hpp"
 #include "core/shared_file/log.hpp"
 #include "flush/flush.hpp"
@@ -77,6 +78,10 @@ std::string Runtime::cached_directory(int dataset) const {
     if (!entry->directory.empty()) return entry->directory;
   }
   return {};
+}
+
+std::vector<const FilemapEntry*> Runtime::own_entries(const DatasetDescriptor& dataset) const {
+  return scr::own_entries(*context_, *cache_, dataset);
 }
 
 bool Runtime::is_in_prefix(int dataset) const {

@@ -440,10 +440,12 @@ void Runtime::end_writing(const Status& status) {
 // -----------------------------------------------------------------------------------
 
 std::string Runtime::store_of(int dataset) const {
-  const FilemapEntry* entry = cache_->filemap().get(context_->rank(), dataset);
-  if (entry == nullptr) return {};
-  auto descriptor = StoredDescriptor::from_hash(entry->redundancy);
-  return descriptor.ok() ? descriptor->store : std::string();
+  for (int rank : cache_->filemap().ranks(dataset)) {
+    auto descriptor = StoredDescriptor::from_hash(cache_->filemap().get(rank, dataset)->redundancy);
+    if (descriptor.ok()) return descriptor->store;
+  }
+  // Of a dataset of fewer ranks this process may have nothing.
+  return context_->redundancy_for(dataset, false).store->descriptor.directory;
 }
 
 Status Runtime::evict(const std::string& store, std::uint64_t keep) {
@@ -496,9 +498,8 @@ Status Runtime::remember(const CachedDataset& cached) {
 }
 
 Status Runtime::forget(int dataset) {
-  if (const FilemapEntry* entry = cache_->filemap().get(context_->rank(), dataset);
-      entry != nullptr && on_forget_) {
-    on_forget_(*entry);
+  if (const CachedDataset* cached = find_cached_id(dataset); cached != nullptr && on_forget_) {
+    for (const FilemapEntry* entry : own_entries(cached->dataset)) on_forget_(*entry);
   }
   std::erase_if(cached_, [&](const CachedDataset& cached) { return cached.dataset.id == dataset; });
   flush_file_.remove(dataset);
