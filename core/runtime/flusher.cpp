@@ -67,6 +67,7 @@ Result<std::unique_ptr<flush::Flush>> Flusher::prepare(const DatasetDescriptor& 
   const FilemapEntry* entry = cache_.filemap().get(context_.rank(), dataset.id);
   Status status = entry ? Status() : internal_error("no filemap entry of a dataset to flush");
   SCR_RETURN_IF_ERROR(agree(context_.world(), status, "flushing"));
+  if (!entry) return status;
   std::vector<FileMeta> files;
   for (const FileMeta& meta : entry->files) {
     if (meta.type == FileType::kFull) files.push_back(meta);
