@@ -2,6 +2,8 @@
 # The work is in .ci/bootstrap (packages, HDF5), CMake, and the scripts that the targets name.
 BUILD ?= build
 JOBS ?= $(shell nproc)
+# Tests wait much: twice as many as there are cores keep these busy.
+TEST_JOBS ?= $(shell echo $$((2 * $(JOBS))))
 FUZZ_SECONDS ?= 5
 CMAKE_OPTIONS ?=
 comma := ,
@@ -28,25 +30,25 @@ demo: all ## show h5scr at work
 	@bash h5examples/demo.sh $(BUILD)
 
 test: all fuzzers ## all tests (under 20 minutes)
-	@ctest --test-dir $(BUILD) --output-on-failure -LE long -j $(JOBS)
+	@ctest --test-dir $(BUILD) --output-on-failure -LE long -j $(TEST_JOBS)
 
 test-long: all fuzzers test-mpich ## all tests and those that take long
-	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(TEST_JOBS)
 
 test-asan: deps ## unit and native tests under AddressSanitizer and UBSan
 	$(call build-in,$(BUILD)/asan,-DH5SCR_SANITIZE=address$(comma)undefined,--target unit_tests native_tests)
-	@ctest --test-dir $(BUILD)/asan --output-on-failure -L "unit|native" -j $(JOBS)
+	@ctest --test-dir $(BUILD)/asan --output-on-failure -L "unit|native" -j $(TEST_JOBS)
 
 test-tsan: deps ## MPI-free threads under ThreadSanitizer
 	$(call build-in,$(BUILD)/tsan,-DH5SCR_SANITIZE=thread,--target unit_tests)
-	@ctest --test-dir $(BUILD)/tsan --output-on-failure -L unit -j $(JOBS)
+	@ctest --test-dir $(BUILD)/tsan --output-on-failure -L unit -j $(TEST_JOBS)
 
 # Without the HDF5 driver: the HDF5 of the main build has Open MPI in it.
 mpich := -DMPI_C_COMPILER=mpicc.mpich -DMPI_CXX_COMPILER=mpicxx.mpich -DMPI_Fortran_COMPILER=mpifort.mpich \
   -DMPIEXEC_EXECUTABLE=/usr/bin/mpiexec.mpich -DH5SCR_HDF5=OFF
 test-mpich: deps ## native tests with MPICH, without the HDF5 driver
 	$(call build-in,$(BUILD)/mpich,$(mpich),--target native_tests scr_mpiio)
-	@ctest --test-dir $(BUILD)/mpich --output-on-failure -L native -j $(JOBS)
+	@ctest --test-dir $(BUILD)/mpich --output-on-failure -L native -j $(TEST_JOBS)
 
 test-hdf5: all ## HDF5's own driver tests: h5scr off, at work without a match, every file routed
 	@for mode in off unrouted routed; do echo "== $$mode"; \

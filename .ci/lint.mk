@@ -6,7 +6,7 @@ all: $(STAMPS)
 
 # With -H the compiler names each header it reads, on the error stream. A header that has gone must not
 # stop make, so each is also a target without a rule.
-$(LINT)/stamps/%.ok: % .clang-tidy
+$(LINT)/stamps/%.ok: % .clang-tidy tests/.clang-tidy
 	@mkdir -p $(@D)
 	@clang-tidy --quiet --extra-arg=-H -p $(LINT) $< 2> $@.log || { grep -E ' (error|warning): ' $@.log; exit 1; }
 	@sed -nE 's|^\.+ $(CURDIR)/([^ ]*)$$|\1|p' $@.log | grep -v '^build' | sort -u \

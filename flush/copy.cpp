@@ -1,10 +1,8 @@
 #include "flush/copy.hpp"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -74,11 +72,7 @@ class Copier {
   // time. Only a hint, so a file system without times does no harm.
   void keep_time(const CopyTask& task, const FileInfo& source) {
     const auto found = open_.find(task.pieces.front().destination);
-    if (found == open_.end() || found->second->descriptor() < 0) return;
-    constexpr std::int64_t kSecond = 1'000'000'000;
-    const timespec time{source.mtime_ns / kSecond, source.mtime_ns % kSecond};
-    const std::array times = {time, time};
-    (void)::futimens(found->second->descriptor(), times.data());
+    if (found != open_.end()) found->second->set_time(source.mtime_ns);
   }
 
   Status close_all() {

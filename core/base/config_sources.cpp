@@ -15,8 +15,6 @@
 #define H5SCR_SYSTEM_CONFIG "/etc/scr/scr.conf"
 #endif
 
-extern char** environ;
-
 namespace scr::config {
 namespace {
 

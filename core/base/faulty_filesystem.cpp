@@ -224,6 +224,7 @@ class FaultyFileSystem::FaultyFile final : public File {
   void start_writing(std::uint64_t offset, std::uint64_t length) override {
     inner_->start_writing(offset, length);
   }
+  void set_time(std::int64_t mtime_ns) override { inner_->set_time(mtime_ns); }
 
  private:
   Status failure(const Verdict& verdict, std::string_view tried) const {

@@ -28,8 +28,9 @@
 //   done
 //
 // Values cannot hold commas. Every virtual call of FileSystem and File is one operation, but those
-// that only tell a path or descriptor. A close that is made to fail still closes. Files reached
-// through descriptor(), mapped memory and destructors are beyond its reach. Thread-safe.
+// that only tell a path or descriptor, and the hints, which cannot fail (start_writing, set_time).
+// A close that is made to fail still closes. Files reached through descriptor(), mapped memory and
+// destructors are beyond its reach. Thread-safe.
 #pragma once
 
 #include <array>

@@ -101,6 +101,8 @@ class File {
   // Asks the system to begin writing this range to the device, so that a later sync() waits less. A
   // hint: nothing is promised and nothing fails.
   virtual void start_writing(std::uint64_t /*offset*/, std::uint64_t /*length*/) {}
+  // Sets the time of the last change. A hint, too: not every file system keeps one.
+  virtual void set_time(std::int64_t /*mtime_ns*/) {}
   virtual Status set_mode(mode_t mode) = 0;
   // Maps [offset, offset+length) for reading; length 0 gives an empty mapping. kCorrupt if the file
   // is shorter than that.

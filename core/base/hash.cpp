@@ -459,7 +459,7 @@ namespace {
 
 void print_level(const Hash& hash, int indent, int depth, std::string& out) {
   for (const auto& element : hash.elements()) {
-    out.append(static_cast<std::size_t>(indent * depth), ' ');
+    out.append(static_cast<std::size_t>(indent) * static_cast<std::size_t>(depth), ' ');
     out += text::escape(element.key);
     out += '\n';
     print_level(element.hash, indent, depth + 1, out);

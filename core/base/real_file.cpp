@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <limits>
 
@@ -90,6 +92,13 @@ void RealFile::start_writing(std::uint64_t offset, std::uint64_t length) {
   if (!fits_off_t(offset, length)) return;
   (void)::sync_file_range(descriptor(), static_cast<off_t>(offset), static_cast<off_t>(length),
                           SYNC_FILE_RANGE_WRITE);
+}
+
+void RealFile::set_time(std::int64_t mtime_ns) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  const timespec time{.tv_sec = mtime_ns / kSecond, .tv_nsec = mtime_ns % kSecond};
+  const std::array times = {time, time};
+  (void)::futimens(descriptor(), times.data());
 }
 
 Status RealFile::set_mode(mode_t mode) {

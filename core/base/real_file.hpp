@@ -24,6 +24,7 @@ class RealFile final : public File {
   Status allocate(std::uint64_t offset, std::uint64_t length) override;
   Status sync() override;
   void start_writing(std::uint64_t offset, std::uint64_t length) override;
+  void set_time(std::int64_t mtime_ns) override;
   Status set_mode(mode_t mode) override;
   Result<Mapping> map(std::uint64_t offset, std::size_t length) override;
   Status lock(LockMode mode, bool wait) override;

@@ -68,7 +68,8 @@ void keep(MPI_Datatype type, const FlatType& flat) {
   const std::lock_guard lock(mutex);
   if (find_kept(type) != nullptr) return;
   auto kept = std::make_unique<FlatType>(flat);
-  if (PMPI_Type_set_attr(type, attribute_key(), kept.get()) == MPI_SUCCESS) kept.release();
+  if (PMPI_Type_set_attr(type, attribute_key(), kept.get()) != MPI_SUCCESS) return;
+  static_cast<void>(kept.release());  // the attribute's delete function owns it now
 }
 
 // --- named types ---------------------------------------------------------------------------------

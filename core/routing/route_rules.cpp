@@ -31,7 +31,9 @@ bool match_components(const std::vector<std::string>& pattern,
   reached[0] = 1;
   for (const std::string& part : pattern) {
     if (part == "**") {
-      for (std::size_t i = 1; i <= path.size(); ++i) reached[i] = reached[i] | reached[i - 1];
+      for (std::size_t i = 1; i <= path.size(); ++i) {
+        if (reached[i - 1] != 0) reached[i] = 1;
+      }
       continue;
     }
     for (std::size_t i = path.size(); i > 0; --i) {

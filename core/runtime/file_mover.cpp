@@ -231,6 +231,7 @@ Status move_files(Context& context, Cache& cache, int dataset,
                           [&](FilemapEntry& entry) { entry = incoming->entry; });
   }
   std::vector<Sender> senders;
+  senders.reserve(outgoing.size());
   for (const OutgoingFiles& out : outgoing) {
     senders.emplace_back(context, *cache.filemap().get(out.rank, dataset), out.rank);
   }

@@ -71,8 +71,11 @@ Status share_dataset(Restoration& r) {
   }
   const int root = static_cast<int>(
       world.all_reduce(std::int64_t{mine ? world.rank() : world.size()}, ReduceOp::kMin));
+  if (root == world.size()) {
+    return corrupt(fmt::format("no rank has a usable description of dataset {}", r.id));
+  }
   Hash hash;
-  if (world.rank() == root) hash = mine->to_hash();
+  if (mine && world.rank() == root) hash = mine->to_hash();
   SCR_RETURN_IF_ERROR(broadcast_hash(world, hash, root));
   SCR_ASSIGN_OR_RETURN(r.dataset, DatasetDescriptor::from_hash(hash));
   for (int rank : r.cache.filemap().ranks(r.id)) {

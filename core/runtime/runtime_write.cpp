@@ -467,13 +467,12 @@ Status Runtime::evict(const std::string& store, std::uint64_t keep) {
   for (int id : going) {
     auto cached = std::find_if(cached_.begin(), cached_.end(),
                                [&](const CachedDataset& d) { return d.dataset.id == id; });
-    const FlushState* state = flush_file_.get(id);
     if (flusher_->is_flushing(id)) {
       // The program does not wait for a slow file system while there is room; it goes later.
       if (keep > 0 && flusher_->queued() <= kMostQueued) continue;
       settle(flusher_->wait());
     }
-    state = flush_file_.get(id);
+    const FlushState* state = flush_file_.get(id);
     if (cached->dataset.output && cached->usable && !(state && state->in_prefix)) continue;
     if (!cached->usable && context_->rank() == 0) {
       log::warning(

@@ -302,6 +302,8 @@ void RangeServer::Impl::make_client(const PeerPtr& peer) {
 }
 
 // Its outstanding operations end with an error and drop it once more, which does nothing.
+// A copy keeps it alive while the lists let go of it.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
 void RangeServer::Impl::drop(PeerPtr peer) {
   if (!peer->socket.is_open()) return;
   asio::error_code ignored;

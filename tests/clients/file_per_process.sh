@@ -29,8 +29,8 @@ scr_index --verify-all >verify.out 2>&1
 check $? "scr_index --verify-all: $(head -n 3 verify.out)"
 
 begin_client "a node is killed; restart on the spare from the rebuilt cache"
-# The flush is slow, so that the newest checkpoint is in the cache only.
-export SCR_FLUSH_ASYNC_BW=1
+# The flush is slow, so that the newest checkpoint is in the cache only; and there is room for those that wait.
+export SCR_FLUSH_ASYNC_BW=1 SCR_CACHE_SIZE=6
 (
   for ((i = 0; i < 600; i++)); do
     [[ -e ckpt_0030.7.h5 && -e ckpt_0030.0.h5 ]] && break
@@ -43,7 +43,7 @@ client "$examples/heat_hdf5" 60 10 heat.pgm 50
 wait $killer
 [[ $status != 0 ]]
 check $? "the run must have failed with its node"
-unset SCR_FLUSH_ASYNC_BW
+unset SCR_FLUSH_ASYNC_BW SCR_CACHE_SIZE
 client "$examples/heat_hdf5" 60 10 heat.pgm
 expect_status 0
 expect_text "restarted from step [2345]0"

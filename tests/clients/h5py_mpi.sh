@@ -32,8 +32,8 @@ expect_text "files routed .* datasets protected, [67] flushed"
 same_as_reference
 
 begin_client "a node is killed; restart on the spare from the rebuilt cache"
-# The flush is slow, so that the newest checkpoint is in the cache only.
-export SCR_FLUSH_ASYNC_BW=1
+# The flush is slow, so that the newest checkpoint is in the cache only; and there is room for those that wait.
+export SCR_FLUSH_ASYNC_BW=1 SCR_CACHE_SIZE=6
 (
   for ((i = 0; i < 1800; i++)); do
     [[ -e ckpt_0015.7.h5 && -e ckpt_0015.0.h5 ]] && break
@@ -46,7 +46,7 @@ python_client "$heat" 30 5 heat.h5 100
 wait $killer
 [[ $status != 0 ]]
 check $? "the run must have failed with its node"
-unset SCR_FLUSH_ASYNC_BW
+unset SCR_FLUSH_ASYNC_BW SCR_CACHE_SIZE
 python_client "$heat" 30 5 heat.h5
 expect_status 0
 expect_text "restarted from step (10|15|20|25)$"

@@ -45,7 +45,7 @@ for ((k = 0; k < kills; k++)); do
   expect_no_text "WRONG|DISAGREE"
   ((${found:-0} >= ${sealed:-0}))
   check $? "kill $k: step ${sealed:-0} was sealed, but the run found ${found:-nothing}"
-  revive_all
+  cluster revive all
   unset SCR_FLUSH_ASYNC SCR_FLUSH_ASYNC_BW
 done
 sealed=$(tail -n 1 record)

@@ -15,9 +15,9 @@
 #
 # COMMAND runs outside the nodes, as `cluster with NODES -- COMMAND`, with `cluster` in its PATH; see
 # `cluster --help` for what it can call and which variables it gets. A target must be written as
-# $<TARGET_FILE:target>. Only one such test runs at a time: even one cluster has more ranks than a
-# machine for tests has cores. The cluster starts programs with Open MPI's mpirun, so there is no such test
-# with another MPI.
+# $<TARGET_FILE:target>. Such a test counts as two jobs of `ctest -j`: it waits much, for mpirun and for what it
+# looks for, but when it does not, it has more ranks than a machine for tests has cores. The cluster starts
+# programs with Open MPI's mpirun, so there is no such test with another MPI.
 
 set(H5SCR_CLUSTER_SCRIPT "${CMAKE_CURRENT_LIST_DIR}/cluster" CACHE INTERNAL "the virtual cluster")
 
@@ -63,7 +63,7 @@ function(add_cluster_test)
   set_tests_properties(${arg_NAME} PROPERTIES
     LABELS "cluster;${arg_LABELS}"
     ENVIRONMENT "${arg_ENVIRONMENT}"
-    RESOURCE_LOCK cluster
     PROCESSORS 2
+    COST ${arg_TIMEOUT} # before the short ones, also where CTest has not measured it yet
     TIMEOUT ${limit})
 endfunction()

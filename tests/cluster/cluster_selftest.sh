@@ -84,6 +84,8 @@ check "up prints the variables" 0 "$(eval "$variables"; [[ -d $H5SCR_CLUSTER && 
 eval "$variables"
 check "its processes are inside namespaces" 1 "$(($(inside | wc -l) >= 5))"
 check "nodes names the nodes" $'node0\nnode1\nnode2\nnode3' "$("$cluster" nodes)"
+check "exec all runs on each" $'node0\nnode1\nnode2\nnode3' "$("$cluster" exec all hostname)"
+check "... and fails if one fails" 3 "$("$cluster" exec all sh -c '[ "$(hostname)" != node1 ] || exit 3'; echo $?)"
 check "status shows all up" 4 "$("$cluster" status | grep -c ' up 10.77.0.. storage 0 of 256M$')"
 check "8 ranks, 2 on each of 4 nodes" "$(ranks 8 2)" "$("$cluster" run -n 8 "$probe" where | sort -n)"
 check "--per-node 1 puts one rank on each" "$(ranks 4 1)" "$("$cluster" run --per-node 1 "$probe" where | sort -n)"
@@ -133,7 +135,7 @@ check "... and leaves no rank running" "" "$(grep -alsz "^H5SCR_CLUSTER_RUN=$H5S
 check "after it, a revived node takes part again" "$(ranks 8 2)" "$("$cluster" run "$probe" where | sort -n)"
 check "all nodes may fail and return" "cluster: all nodes are down" \
   "$(for n in $("$cluster" nodes); do "$cluster" kill "$n"; done; "$cluster" run hostname 2>&1)"
-for n in $("$cluster" nodes); do "$cluster" revive "$n"; done
+"$cluster" revive all
 check "... and run again" "$(ranks 8 2 2)" "$("$cluster" run "$probe" storage | sort -n)"
 
 start_turning "$cluster" run "$probe" turn 60

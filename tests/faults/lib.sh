@@ -23,18 +23,10 @@ begin() { # text
   record=$SCR_PREFIX/record
   mkdir -p "$SCR_PREFIX"
   cd "$SCR_PREFIX" || exit 1
-  revive_all
-  local node
-  for node in $(cluster nodes); do cluster exec "$node" rm -rf "$H5SCR_NODE_LOCAL/root"; done
+  cluster revive all
+  cluster exec all rm -rf "$H5SCR_NODE_LOCAL/root"
   per_node=2 ranks=8
   echo "--- $case_name"
-}
-
-revive_all() {
-  local node state rest
-  while read -r node state rest; do
-    [[ $state == down ]] && cluster revive "$node"
-  done < <(cluster status)
 }
 
 lose() { # node-number...

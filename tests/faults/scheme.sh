@@ -47,10 +47,10 @@ step=2
 while read -r -a lost <&3; do
   # One of them is replaced by the spare node, which moves the ranks behind it; the others, and all if there
   # is no spare, come back empty.
-  revive_all
+  cluster revive all
   lose "${lost[@]}"
   for node in "${lost[@]:1}"; do cluster revive "node$node"; done
-  ((nodes == $(cluster nodes | wc -l))) && revive_all
+  ((nodes == $(cluster nodes | wc -l))) && cluster revive all
   app any 1 2 5000
   expect_restart $step
   expect_text "dataset $step .* restored from the cache, [1-9][0-9]* rank"

@@ -82,6 +82,17 @@ TEST_F(Copy, AnEmptyFileIsMadeAndEmpty) {
   EXPECT_EQ(std::filesystem::file_size(root_ / "to/empty"), 0U);
 }
 
+TEST_F(Copy, OfAWholeFileIsAsOldAsItsSource) {
+  using std::filesystem::last_write_time;
+  const auto time = last_write_time(root_ / "source") - std::chrono::hours(5);
+  last_write_time(root_ / "source", time);
+  std::vector<CopyTask> tasks = {
+      {root_ / "source", 1000, crc_of(bytes_), {{root_ / "to/whole", 0, 1000, 0}}}};
+  FaultyFileSystem fs(real_file_system(), {});
+  ASSERT_TRUE(copy_all(fs, tasks, options_, progress_).ok());
+  EXPECT_EQ(last_write_time(root_ / "to/whole"), time);
+}
+
 TEST_F(Copy, ResumesWithoutWritingWhatIsThere) {
   const std::uint64_t writes = operations_of_copy(Operation::kWrite);
   EXPECT_EQ(writes, 2U + 8U + 7U);

@@ -10,7 +10,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
 
 class Damage : public ::testing::TestWithParam<FlushOptions> {
  protected:

@@ -2,6 +2,7 @@
 // nothing changes.
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <array>
@@ -203,8 +204,25 @@ TEST(Encode, MovesNothingForAMemberThatHasNothing) {
   EXPECT_LT(found.st_blocks * 512, 16 * 1024);
 }
 
+// While it lives, this process may have no more files open than this.
+class OpenFileLimit {
+ public:
+  explicit OpenFileLimit(rlim_t files) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit low{.rlim_cur = files, .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &low);
+  }
+  ~OpenFileLimit() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  OpenFileLimit(const OpenFileLimit&) = delete;
+  OpenFileLimit& operator=(const OpenFileLimit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
 TEST(Encode, TakesMoreFilesThanAProcessMayOpen) {
-  const std::vector<std::size_t> many(3000, 10);
+  const OpenFileLimit limit(250);
+  const std::vector<std::size_t> many(300, 10);
   TestSet test(make_set(Scheme::kReedSolomon, 3, 2), {many, {5}, many}, 100);
   ASSERT_NO_FATAL_FAILURE(test.encode_all());
   const auto before = test.snapshots();

@@ -41,10 +41,8 @@ typedef struct H5FD_scr_config_t {
   char settings[H5FD_SCR_MAX_SETTINGS];
 } H5FD_scr_config_t;
 
-#define H5FD_SCR_CONFIG_DEFAULT                                              \
-  {                                                                          \
-    H5FD_SCR_CONFIG_MAGIC, H5FD_SCR_CONFIG_VERSION, { 0, 0, 0, 0, 0, 0 }, "" \
-  }
+#define H5FD_SCR_CONFIG_DEFAULT \
+  { H5FD_SCR_CONFIG_MAGIC, H5FD_SCR_CONFIG_VERSION, {0, 0, 0, 0, 0, 0}, "" }
 
 /* Makes files opened with this file access property list go through the driver. A null `config`
  * means the default. The plug-in need not be in HDF5_PLUGIN_PATH. */
