@@ -1,7 +1,9 @@
 #include "core/mpiio/errors.hpp"
 
 #include <cerrno>
+#include <string>
 
+#include "core/base/filesystem.hpp"
 #include "core/base/log.hpp"
 
 namespace scr::mpiio {
@@ -35,6 +37,24 @@ int class_of_errno(int number) {
   }
 }
 
+// Open MPI does not take MPI_FILE_NULL for a file with a handler. But every new file gets that
+// handler.
+void raise_without_file(int code) {
+  MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+  PMPI_File_get_errhandler(MPI_FILE_NULL, &handler);
+  const bool returns = handler == MPI_ERRORS_RETURN;
+  if (handler != MPI_ERRHANDLER_NULL) PMPI_Errhandler_free(&handler);
+  if (returns) return;
+  const std::string name = temporary_beside("/dev/shm/h5scr-mpiio").path;
+  MPI_File file = MPI_FILE_NULL;
+  const int opened = PMPI_File_open(MPI_COMM_SELF, name.c_str(),
+                                    MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE,
+                                    MPI_INFO_NULL, &file);
+  if (opened != MPI_SUCCESS) return;  // has called the handler
+  PMPI_File_call_errhandler(file, code);
+  PMPI_File_close(&file);
+}
+
 }  // namespace
 
 int error_class(const Status& status) {
@@ -60,7 +80,12 @@ int report(const Status& status) {
 }
 
 int raise(MPI_File file, int code) {
-  if (code != MPI_SUCCESS) PMPI_File_call_errhandler(file, code);
+  if (code == MPI_SUCCESS) return code;
+  if (file == MPI_FILE_NULL) {
+    raise_without_file(code);
+  } else {
+    PMPI_File_call_errhandler(file, code);
+  }
   return code;
 }
 

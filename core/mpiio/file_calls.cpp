@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <exception>
+#include <limits>
 
 #include "core/base/log.hpp"
 #include "core/mpiio/errors.hpp"
@@ -64,10 +65,18 @@ routing::SharedOpen how_to_open(const char* name, int amode, Hints hints) {
 }
 
 // A program that looks whether a file is there need not make noise.
-int report_failed_open(const Status& status) {
+int report_unless_usual(const Status& status, int code) {
+  if (code != MPI_ERR_NO_SUCH_FILE && code != MPI_ERR_FILE_EXISTS) (void)report(status);
+  return code;
+}
+
+// The same on all processes, of which perhaps only one has seen the cause.
+int report_failed_open(Communicator& comm, const Status& status) {
+  constexpr auto kUnknown = std::numeric_limits<std::int64_t>::max();
   const int code = error_class(status);
-  const bool usual = code == MPI_ERR_NO_SUCH_FILE || code == MPI_ERR_FILE_EXISTS;
-  return usual ? code : report(status);
+  const bool saw_cause = status.errno_value() != 0;
+  const auto found = comm.all_reduce(saw_cause ? code : kUnknown, ReduceOp::kMin);
+  return report_unless_usual(status, found != kUnknown ? static_cast<int>(found) : code);
 }
 
 // Gives MPI_SUCCESS and no handle if the file is not ours.
@@ -75,7 +84,7 @@ int open_ours(MPI_Comm comm, const char* name, int amode, MPI_Info info, MPI_Fil
   std::shared_ptr<MpiCommunicator> copy = MpiCommunicator::duplicate_of(comm);
   Hints hints = collect_hints(*copy, info);
   auto opened = routing::open_shared(copy, how_to_open(name, amode, hints));
-  if (!opened.ok()) return report_failed_open(opened.status());
+  if (!opened.ok()) return report_failed_open(*copy, opened.status());
   if (*opened == nullptr) return MPI_SUCCESS;
   auto file = std::make_shared<OpenFile>(OpenFile::Parts{.file = *std::move(opened),
                                                          .comm = std::move(copy),
@@ -109,7 +118,7 @@ int remove(const char* name, MPI_Info info) {
     if (name == nullptr) return MPI_SUCCESS;
     auto unlinked = routing::Session::process().unlinked(without_kind(name));
     done = unlinked.ok() && *unlinked;
-    return report_failed_open(unlinked.status());
+    return report_unless_usual(unlinked.status(), error_class(unlinked.status()));
   });
   return done || code != MPI_SUCCESS ? code : PMPI_File_delete(name, info);
 }
@@ -219,17 +228,20 @@ int get_amode(scr_open_file* file, int* amode) {
 }
 
 // Our own hints hold from open to close.
+void warn_of_hints(const OpenFile& file, MPI_Info info) {
+  for (const auto& [key, value] : hints_of(info)) {
+    const auto now = file.hints().find(key);
+    if (now == file.hints().end() || now->second != value)
+      log::warning("hint '{}' has no effect on a file that is open already", key);
+  }
+}
+
 int set_info(scr_open_file* file, MPI_Info info) {
   return guarded(file_of(file).handle(), [&] {
-    for (const auto& [key, value] : hints_of(info)) {
-      const auto now = file_of(file).hints().find(key);
-      if (now == file_of(file).hints().end() || now->second != value)
-        log::warning("hint '{}' has no effect on a file that is open already", key);
-    }
+    if (file_of(file).is_first()) warn_of_hints(file_of(file), info);
     return PMPI_File_set_info(file_of(file).handle(), info);
   });
 }
-
 int get_info(scr_open_file* file, MPI_Info* info) {
   return guarded(file_of(file).handle(), [&] {
     const int code = PMPI_File_get_info(file_of(file).handle(), info);

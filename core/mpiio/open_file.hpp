@@ -48,6 +48,8 @@ class OpenFile {
   // A genuine file of MPI, which is this one to the program.
   MPI_File handle() const { return handle_; }
   bool seals() const { return parts_.seals; }
+  // Of the processes that have it open.
+  bool is_first() const { return parts_.comm->rank() == 0; }
   int amode() const { return parts_.amode; }
   int get_group(MPI_Group& group) const { return PMPI_Comm_group(parts_.comm->native(), &group); }
   const Hints& hints() const { return parts_.hints; }

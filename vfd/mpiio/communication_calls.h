@@ -7,7 +7,7 @@ CALL(Startall, int, MPI_Request*)
 #if MPI_VERSION >= 4
 CALL(Pready, int, MPI_Request)
 CALL(Pready_range, int, int, MPI_Request)
-CALL(Pready_list, int, const int*, MPI_Request)
+CALL(Pready_list, int, int*, MPI_Request)
 #endif
 
 /* collective */
