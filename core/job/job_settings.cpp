@@ -46,9 +46,9 @@ std::vector<std::string> JobSettings::cache_directories() const {
   return result;
 }
 
-EventLog JobSettings::open_log(std::string run_id) const {
+EventLog JobSettings::open_log(std::string run_id, bool always) const {
   EventLogOptions options;
-  options.enable = config_.get_bool("SCR_LOG_ENABLE");
+  options.enable = always || config_.get_bool("SCR_LOG_ENABLE");
   options.text = config_.get_bool("SCR_LOG_TXT_ENABLE");
   options.syslog = config_.get_bool("SCR_LOG_SYSLOG_ENABLE");
   options.json = config_.get_bool("SCR_LOG_JSON_ENABLE");

@@ -38,8 +38,9 @@ class JobSettings {
   std::vector<std::string> cache_directories() const;
   std::vector<const config::StoreDescriptor*> stores() const;
 
-  // The job's event log, as SCR_LOG_* say. `run_id` tells who writes.
-  EventLog open_log(std::string run_id) const;
+  // The job's event log, as SCR_LOG_* say; with `always` also without SCR_LOG_ENABLE. `run_id`
+  // tells who writes.
+  EventLog open_log(std::string run_id, bool always = false) const;
 
  private:
   JobSettings(FileSystem& fs, config::Environment environment, config::Config config, JobInfo info)
