@@ -270,6 +270,7 @@ RunLoop::Outcome RunLoop::supervise(Child& child) {
   const WatchdogTimes times{config.get_double("SCR_WATCHDOG_TIMEOUT"),
                             config.get_double("SCR_WATCHDOG_TIMEOUT_PFS")};
   Watchdog watchdog(job_->fs(), job_->prefix_scr(), times, Clock::now());
+  int signs = 0;
   for (;;) {
     if (const auto code = child.wait_for(kLookEvery)) return {*code, End::kItself, ""};
     if (const int signal = caught_signal) {
@@ -282,7 +283,10 @@ RunLoop::Outcome RunLoop::supervise(Child& child) {
     if (halt.ok() && halt->immediate && !halt->exit_reason.empty()) {
       return end_child(child, End::kHalt, text::escape(halt->exit_reason));
     }
-    if (drill_pending_ && watchdog.seen_progress() && lose_a_node()) drill_pending_ = false;
+    if (drill_pending_ && watchdog.signs() != signs) {
+      signs = watchdog.signs();
+      if (newest_in_cache().id > 0) lose_a_node();
+    }
   }
 }
 
@@ -309,31 +313,33 @@ void RunLoop::end_leftovers(const Hosts& hosts) {
 // ---- around the runs
 // -----------------------------------------------------------------------------
 
-// The checkpoint that the program will find: the newest one, in the cache of any node or in the
-// prefix directory. Empty if there is none.
-std::string RunLoop::restart_name() {
-  if (std::string chosen = job_->config().get_string("SCR_CURRENT"); !chosen.empty()) return chosen;
-  int newest = 0;
-  std::string name;
-  const auto index = flush::read_index(job_->fs(), job_->prefix());
-  if (!index.ok()) say("warning: {}", index.status().message());
-  if (index.ok() && !index->restart_candidates().empty()) {
-    const flush::IndexEntry& entry = *index->restart_candidates().front();
-    newest = entry.id();
-    name = entry.dataset.name;
-  }
+RunLoop::Newest RunLoop::newest_in_cache() {
+  Newest newest;
   const Words ask = {tool("scr_flush_file"), "--dir", job_->control_directory(), "--list-ckpt",
                      "--json"};
   for (const RemoteResult& answer : shell_.run(left(), ask)) {
     const auto list = nlohmann::json::parse(answer.process.output, nullptr, false);
     if (!list.is_array()) continue;
     for (const auto& one : list) {
-      if (!one.value("in_cache", false) || one.value("id", 0) <= newest) continue;
-      newest = one.value("id", 0);
-      name = one.value("name", "");
+      if (!one.value("in_cache", false) || one.value("id", 0) <= newest.id) continue;
+      newest = {one.value("id", 0), one.value("name", "")};
     }
   }
-  return name;
+  return newest;
+}
+
+// The checkpoint that the program will find: the newest one, in the cache of any node or in the
+// prefix directory. Empty if there is none.
+std::string RunLoop::restart_name() {
+  if (std::string chosen = job_->config().get_string("SCR_CURRENT"); !chosen.empty()) return chosen;
+  Newest newest = newest_in_cache();
+  const auto index = flush::read_index(job_->fs(), job_->prefix());
+  if (!index.ok()) say("warning: {}", index.status().message());
+  if (index.ok() && !index->restart_candidates().empty()) {
+    const flush::IndexEntry& entry = *index->restart_candidates().front();
+    if (entry.id() > newest.id) newest = {entry.id(), entry.dataset.name};
+  }
+  return newest.name;
 }
 
 void RunLoop::start_transfer() {
@@ -383,7 +389,8 @@ void RunLoop::post_run() {
 // ---------------------------------------------------------------------------------------
 
 // What the loss of a node does: its processes and its storage are gone.
-bool RunLoop::lose_a_node() {
+void RunLoop::lose_a_node() {
+  drill_pending_ = false;
   std::string victim = *options_.drill;
   if (victim.empty()) {
     for (const RemoteResult& answer :
@@ -394,7 +401,7 @@ bool RunLoop::lose_a_node() {
   }
   if (victim.empty()) {
     say("drill: the program runs on this node alone, so none can be lost");
-    return true;
+    return;
   }
   say("drill: {} is lost now", victim);
   drilled_ = victim;
@@ -413,7 +420,6 @@ bool RunLoop::lose_a_node() {
   // With a node to spare it stays out, as a dead one would; else it comes back empty.
   const auto needed = nodes_needed();
   if (needed.ok() && *needed < left().size()) down_.push_back({victim, "drill"});
-  return true;
 }
 
 // What the log says of the runs after the loss.

@@ -69,8 +69,13 @@ class RunLoop {
   void start_transfer();
   void stop_transfer();
   void post_run();
+  struct Newest {
+    int id = 0;  // 0: there is none
+    std::string name = {};
+  };
+  Newest newest_in_cache();
   std::string restart_name();
-  bool lose_a_node();
+  void lose_a_node();
   void judge_drill();
 
   const JobSettings* job_;

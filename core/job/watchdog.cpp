@@ -36,7 +36,7 @@ std::optional<std::string> Watchdog::look(Clock::time_point now) {
   if (const std::int64_t sign = last_sign(); sign != sign_) {
     sign_ = sign;
     since_ = now;
-    seen_progress_ = true;
+    ++signs_;
   }
   if (times_.checkpoint <= 0) return std::nullopt;
   const double silent = std::chrono::duration<double>(now - since_).count();

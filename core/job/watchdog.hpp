@@ -25,8 +25,8 @@ class Watchdog {
 
   // Looks; if the program hangs, in words what it did not do.
   std::optional<std::string> look(Clock::time_point now);
-  // A checkpoint was completed since the start.
-  bool seen_progress() const { return seen_progress_; }
+  // How many signs of life were seen. The first one of a run is its start.
+  int signs() const { return signs_; }
 
  private:
   std::int64_t last_sign() const;
@@ -37,7 +37,7 @@ class Watchdog {
   WatchdogTimes times_;
   Clock::time_point since_;
   std::int64_t sign_;
-  bool seen_progress_ = false;
+  int signs_ = 0;
 };
 
 }  // namespace scr::job
