@@ -238,6 +238,13 @@ void add_job(Table& table) {
                    .default_note = "from the batch system"});
   table.push_back({"SCR_EXCLUDE_NODES", text_line(), "",
                    "Nodes that scr_run does not use, as the batch system writes them."});
+  table.push_back({.name = "SCR_REMOTE_SHELL",
+                   .spec = text_line(),
+                   .default_text = "",
+                   .description = "Command with which commands are run on other nodes; it gets a "
+                                  "host and a line for the shell there, as ssh does.",
+                   .default_note = "srun in a job of Slurm, else pdsh, ssh or mpirun, whichever "
+                                   "is there"});
   table.push_back({.name = "SCR_JOB_ID",
                    .spec = name(),
                    .default_text = "",
