@@ -19,6 +19,7 @@ std::vector<std::string> to_words(const NodeCommand& command) {
   }
   add("--dir", command.copy.directory);
   add("--buf", std::to_string(command.copy.copy.buffer));
+  add("--umask", fmt::format("{:o}", command.umask));
   for (const std::string& host : command.copy.failed_hosts) add("--down", host);
   if (!command.copy.missing.empty()) add("--partner", command.copy.missing.to_text());
   for (const auto& [rank, host] : command.copy.assigned)

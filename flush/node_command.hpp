@@ -18,6 +18,7 @@ struct NodeCommand {
   NodeJob job;
   NodeCopyRequest copy;
   std::string report;  // directory for the report; empty: none is written
+  mode_t umask = 022;  // for new files: that of the user, who is not logged in on the node
 };
 
 // The options of scr_copy.

@@ -116,26 +116,16 @@ Choice choose(const std::vector<CandidateDataset>& candidates, const Index& inde
 class Saver {
  public:
   Saver(FileSystem& fs, const SaveRequest& request, SaveOutcome& outcome)
-      : fs_(fs), request_(request), outcome_(outcome) {}
+      : fs_(fs), request_(request), outcome_(outcome), nodes_(request.nodes), down_(request.down) {}
 
-  Result<std::map<std::string, NodeReport>> run(NodeCommand command) {
-    command.job = request_.job;
-    SCR_ASSIGN_OR_RETURN(const ReportDirectory reports,
-                         ReportDirectory::make(fs_, request_.job.prefix));
-    command.report = reports.path();
-    SCR_RETURN_IF_ERROR(request_.run(request_.nodes, command));
-    SCR_ASSIGN_OR_RETURN(auto read, read_node_reports(fs_, reports.path()));
-    for (const std::string& node : request_.nodes) {
-      const bool answered = std::ranges::any_of(
-          read, [&](const auto& report) { return is_host(report.first, node); });
-      if (!answered && std::ranges::find(outcome_.silent, node) == outcome_.silent.end())
-        outcome_.silent.push_back(node);
+  // Asks the nodes what they have. Those that do not answer are down from here on.
+  Result<std::vector<CandidateDataset>> survey() {
+    SCR_ASSIGN_OR_RETURN(const auto reports, run({}));
+    for (const std::string& node : outcome_.silent) {
+      down_.insert(node);
+      std::erase(nodes_, node);
     }
-    for (const auto& [host, report] : read) {
-      if (!report.error.empty()) note(host, report.error);
-      for (const std::string& problem : report.problems) note(host, problem);
-    }
-    return read;
+    return merge_surveys(reports);
   }
 
   SavedDataset save(const CandidateDataset& candidate) {
@@ -150,6 +140,26 @@ class Saver {
   }
 
  private:
+  Result<std::map<std::string, NodeReport>> run(NodeCommand command) {
+    command.job = request_.job;
+    SCR_ASSIGN_OR_RETURN(const ReportDirectory reports,
+                         ReportDirectory::make(fs_, request_.job.prefix));
+    command.report = reports.path();
+    SCR_RETURN_IF_ERROR(request_.run(nodes_, command));
+    SCR_ASSIGN_OR_RETURN(auto read, read_node_reports(fs_, reports.path()));
+    for (const std::string& node : nodes_) {
+      const bool answered = std::ranges::any_of(
+          read, [&](const auto& report) { return is_host(report.first, node); });
+      if (!answered && std::ranges::find(outcome_.silent, node) == outcome_.silent.end())
+        outcome_.silent.push_back(node);
+    }
+    for (const auto& [host, report] : read) {
+      if (!report.error.empty()) note(host, report.error);
+      for (const std::string& problem : report.problems) note(host, problem);
+    }
+    return read;
+  }
+
   void say(const std::string& line) const {
     if (request_.say) request_.say(line);
   }
@@ -189,7 +199,7 @@ class Saver {
     command.kind = NodeCommand::Kind::kCopy;
     command.copy.dataset = candidate.dataset.id;
     command.copy.directory = directory;
-    command.copy.failed_hosts = request_.down;
+    command.copy.failed_hosts = down_;
     command.copy.copy = request_.copy;
     for (std::size_t round = 0;; ++round) {
       command.copy.assigned = assign(candidate, round);
@@ -247,6 +257,8 @@ class Saver {
   FileSystem& fs_;
   const SaveRequest& request_;
   SaveOutcome& outcome_;
+  std::vector<std::string> nodes_;  // that answer
+  std::set<std::string> down_;
 };
 
 }  // namespace
@@ -304,8 +316,7 @@ Result<SaveOutcome> save_datasets(FileSystem& fs, const SaveRequest& request) {
   SCR_RETURN_IF_ERROR(roll_forward(fs, prefix, nullptr));
   ReportDirectory::remove_all(fs, prefix);
   Saver saver(fs, request, outcome);
-  SCR_ASSIGN_OR_RETURN(const auto reports, saver.run({}));
-  const auto candidates = merge_surveys(reports);
+  SCR_ASSIGN_OR_RETURN(const auto candidates, saver.survey());
   if (request.dataset) {
     const auto wanted = std::ranges::find_if(candidates, [&](const CandidateDataset& candidate) {
       return candidate.dataset.id == *request.dataset;

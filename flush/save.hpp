@@ -35,8 +35,8 @@ std::vector<CandidateDataset> merge_surveys(const std::map<std::string, NodeRepo
 
 struct SaveRequest {
   NodeJob job;
-  std::vector<std::string> nodes;  // that are up
-  std::set<std::string> down;      // that are not
+  std::vector<std::string> nodes;  // to ask; those that do not answer count as down
+  std::set<std::string> down;      // known to be
   // Starts scr_copy with a command on nodes and waits for all of them; what fails there shows in
   // the reports, so only a failure that concerns all is returned.
   std::function<Status(const std::vector<std::string>& nodes, const NodeCommand& command)> run;
