@@ -226,7 +226,7 @@ void change_filemap(const ScavengeJob& job, int node, int rank,
     if (!is_filemap_name(entry.path().filename().string())) continue;
     auto hash = read_hash_file(real_file_system(), entry.path());
     ASSERT_TRUE(hash.ok());
-    Hash* found = hash->getf("RANK %d DSET 1", rank);
+    Hash* found = const_cast<Hash*>(hash->getf("RANK %d DSET 1", rank));
     if (found == nullptr) continue;
     change(*found);
     ASSERT_TRUE(
@@ -368,8 +368,7 @@ TEST(ScavengeHostile, ARankFilemapThatLiesIsRefusedByNameAndNothingIsTouched) {
       [&](Hash& entry) { entry.get("DSETDESC")->set_value("ID", 2); },
       [&](Hash& entry) { entry.set_value("FILES", 1); },
       [&](Hash& entry) {
-        entry.getf("FILE %s META", ScavengeJob::file_name(1, 2, 0).c_str())
-            ->set_value("TYPE", "XOR");
+        entry.at("FILE").at(ScavengeJob::file_name(1, 2, 0)).at("META").set_value("TYPE", "XOR");
       },
       // Another rank's file.
       [&](Hash& entry) {
@@ -382,7 +381,7 @@ TEST(ScavengeHostile, ARankFilemapThatLiesIsRefusedByNameAndNothingIsTouched) {
     job.write({1});
     const Stopped stopped(job);
     Hash hash = stopped.read(2);
-    lies[i](*hash.getf("RANK 2 DSET 1"));
+    lies[i](const_cast<Hash&>(*hash.getf("RANK 2 DSET 1")));
     stopped.write(2, hash);
     auto scan = scan_dataset(real_file_system(), job.prefix(), "scr.dataset.1");
     ASSERT_TRUE(scan.ok()) << scan.status().to_string();
@@ -395,6 +394,11 @@ TEST(ScavengeHostile, ARankFilemapThatLiesIsRefusedByNameAndNothingIsTouched) {
     // The node copies it again.
     job.expect_saved(job.save_one(), 1);
   }
+}
+
+Hash* first_segment(const Hash& hash) {
+  return const_cast<Hash*>(hash.getf("RANK 2 DSET 1 FLUSHDESC FILE %s SEG 0",
+                                     ScavengeJob::file_name(1, 2, 0).c_str()));
 }
 
 TEST(ScavengeHostile, SegmentsThatLeaveTheirContainersAreRefused) {
@@ -414,8 +418,7 @@ TEST(ScavengeHostile, SegmentsThatLeaveTheirContainersAreRefused) {
     job.write({1});
     const Stopped stopped(job);
     Hash hash = stopped.read(2);
-    Hash* segment =
-        hash.getf("RANK 2 DSET 1 FLUSHDESC FILE %s SEG 0", ScavengeJob::file_name(1, 2, 0).c_str());
+    Hash* segment = first_segment(hash);
     ASSERT_NE(segment, nullptr);
     segment->set_value(key, value);
     stopped.write(2, hash);
@@ -433,8 +436,7 @@ TEST(ScavengeHostile, TwoFilesAtOnePlaceOfAContainerAreRefused) {
   job.write({1});
   const Stopped stopped(job);
   Hash hash = stopped.read(2);
-  Hash* segment =
-      hash.getf("RANK 2 DSET 1 FLUSHDESC FILE %s SEG 0", ScavengeJob::file_name(1, 2, 0).c_str());
+  Hash* segment = first_segment(hash);
   ASSERT_NE(segment, nullptr);
   segment->set_value("FILE", "ctr.0.scr");
   segment->set_value("OFFSET", 0);
