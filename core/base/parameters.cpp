@@ -323,7 +323,7 @@ const Parameter* find_parameter(std::string_view name) {
 }
 
 bool is_other_known_variable(std::string_view name) {
-  constexpr std::array<std::string_view, 1> kOthers = {"SCR_FAULT"};
+  constexpr std::array<std::string_view, 2> kOthers = {"SCR_FAULT", "SCR_RUN_ID"};
   return std::find(kOthers.begin(), kOthers.end(), name) != kOthers.end();
 }
 
