@@ -242,7 +242,7 @@ void rename_file(Hash& entry, const std::string& from, const std::string& to) {
   ASSERT_NE(files, nullptr);
   Hash file = *files->get(from);
   file.get("META")->set_value("FILE", to);
-  files->remove(from);
+  files->unset(from);
   files->set(to, std::move(file));
 }
 
