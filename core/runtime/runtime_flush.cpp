@@ -7,11 +7,11 @@
 #include "core/base/log.hpp"
 #include "core/base/progress.hpp"
 #include "core/runtime/runtime.hpp"
-#include "core/runtime/stored_descriptor.hpp"
 #include "flush/fetch.hpp"
 #include "flush/index.hpp"
 #include "flush/intent.hpp"
 #include "flush/parity.hpp"
+#include "redundancy/stored_descriptor.hpp"
 
 namespace scr {
 

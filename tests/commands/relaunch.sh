@@ -43,14 +43,18 @@ case_two_losses() {
 
 case_too_few_nodes() {
   begin_run "after losses too few nodes are left"
-  export SCR_RUNS=5 SCR_MIN_NODES=6
-  when test -e ckpt_0010.7.h5 -- cluster kill node3
+  export SCR_RUNS=5 SCR_MIN_NODES=6 SCR_FLUSH=100
+  when grep -q '"event":"checkpoint","phase":"end".*ckpt_0010' .scr/log.jsonl -- cluster kill node3
   scr_run_mpi "$heat" 60 10 heat.pgm 50
   wait $waiter
   [[ $status != 0 ]]
   check $? "it must fail"
   expect_text "not started again: 5 of 6 nodes are left, and the program needs 6"
   expect_story 1 '^launch start'
+  # What was on node3 is rebuilt from the others.
+  expect_text "scr_postrun: a restart will begin with checkpoint [12] 'ckpt_00[12]0'"
+  scr_index --verify-all >verify.out 2>&1
+  check $? "scr_index --verify-all: $(head -n 3 verify.out)"
 }
 
 case_runs_are_counted() {
