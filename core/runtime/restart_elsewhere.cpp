@@ -8,7 +8,7 @@
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
 #include "core/base/progress.hpp"
-#include "core/runtime/stored_descriptor.hpp"
+#include "redundancy/stored_descriptor.hpp"
 #include "redundancy/redundancy.hpp"
 
 namespace scr {
