@@ -1,262 +1,484 @@
-// scr_index: shows and changes the index of a prefix directory.
+// scr_index: shows and changes the index of a prefix directory, and looks into the HDF5 files of
+// its datasets. The work is in tools/index.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "core/base/byte_size.hpp"
 #include "core/base/path.hpp"
+#include "core/base/progress.hpp"
 #include "core/base/text.hpp"
 #include "flush/fetch.hpp"
-#include "flush/flush.hpp"
-#include "flush/index.hpp"
-#include "flush/intent.hpp"
 #include "flush/parity.hpp"
+#include "tools/index/extract.hpp"
+#include "tools/index/find_expression.hpp"
+#include "tools/index/index_changes.hpp"
+#include "tools/index/index_output.hpp"
+#include "tools/index/inspect.hpp"
 
 namespace {
 
+using nlohmann::ordered_json;
 using scr::FileSystem;
+using scr::ProgressBar;
+using scr::Result;
 using scr::Status;
-using scr::flush::Index;
-using scr::flush::IndexEntry;
+using scr::text::escape;
+using namespace scr::tools;
 
 struct Options {
   std::string prefix = ".";
-  bool list = false;
+  std::string name;
+  std::string files;
+  std::vector<std::string> attributes;
+  std::string find;
+  std::string to;
+  unsigned patience = 300;
   bool json = false;
+  bool progress = false;
+  bool no_cache = false;
+  bool repair = false;
+  bool list = false;
   bool build = false;
+  bool check = false;
+  bool verify_all = false;
   std::string add;
   std::string drop;
   std::string remove;
   std::string current;
+  bool show_current = false;
   std::string clear_failed;
   std::string verify;
-  bool verify_all = false;
-  bool repair = false;
+  std::string extract;
+  std::vector<std::string> diff;
+
+  InspectOptions inspect(ProgressBar& bar) const {
+    return {std::chrono::seconds(patience), [&bar](std::uint64_t done) { bar.update(done); }, {}};
+  }
 };
 
-// A dataset by its name or by the name of its directory below .scr.
-const IndexEntry* find(const Index& index, const std::string& name) {
-  const IndexEntry* entry = index.find_name(name);
-  return entry ? entry : index.find_directory(name);
+std::string size_text(std::uint64_t bytes) {
+  return scr::approximate_byte_size(static_cast<double>(bytes));
 }
 
-Status unknown(const std::string& name) {
-  return scr::not_found("there is no dataset '" + name + "' in the index; 'scr_index' lists them");
+void print_warning(std::string_view text) { fmt::print(stderr, "scr_index: {}\n", text); }
+
+Status damage_found(std::uint64_t files) {
+  return scr::corrupt(fmt::format("{} damaged file(s) found", files));
 }
 
-// --- list
-// ---------------------------------------------------------------------------------------------
-
-nlohmann::ordered_json to_json(const Index& index, const IndexEntry& entry) {
-  return {{"id", entry.id()},
-          {"name", entry.dataset.name},
-          {"directory", entry.directory},
-          {"checkpoint", entry.dataset.checkpoint},
-          {"output", entry.dataset.output},
-          {"created_us", entry.dataset.created},
-          {"ranks", entry.dataset.ranks},
-          {"files", entry.dataset.files},
-          {"bytes", entry.dataset.size},
-          {"complete", entry.complete},
-          {"current", entry.directory == index.current()},
-          {"flushed", entry.flushed},
-          {"fetched", entry.fetched},
-          {"failed", entry.failed}};
-}
-
-void print_json(const Index& index) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (const IndexEntry& entry : index.entries()) list.push_back(to_json(index, entry));
-  fmt::print("{}\n", list.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-}
-
-void print_table(const Index& index) {
-  fmt::print("{:>6} {:1} {:5} {:8} {:>7} {:>9} {:>10}  {:20} {}\n", "ID", "", "TYPE", "STATE",
-             "RANKS", "FILES", "SIZE", "FLUSHED", "NAME");
-  for (const IndexEntry& entry : index.entries()) {
-    const char* state = !entry.failed.empty() ? "failed" : entry.complete ? "complete" : "partial";
-    const char* type =
-        entry.dataset.is_checkpoint() ? (entry.dataset.output ? "both" : "ckpt") : "out";
-    fmt::print("{:>6} {:1} {:5} {:8} {:>7} {:>9} {:>10}  {:20} {}\n", entry.id(),
-               entry.directory == index.current() ? "*" : "", type, state, entry.dataset.ranks,
-               entry.dataset.files, scr::format_byte_size(entry.dataset.size), entry.flushed,
-               scr::text::escape(entry.dataset.name));
+Result<std::vector<DatasetRow>> datasets(FileSystem& fs, const Options& options) {
+  CacheOptions cache;
+  if (!options.no_cache) {
+    auto found = cache_options_in_force(fs, options.prefix);
+    if (!found.ok()) print_warning(found.status().with_context("the cache is left out").message());
+    if (found.ok()) cache = *found;
   }
+  std::vector<std::string> warnings;
+  SCR_ASSIGN_OR_RETURN(auto rows, list_datasets(fs, options.prefix, cache, warnings));
+  for (const std::string& warning : warnings) print_warning(warning);
+  return rows;
 }
 
-Status list(FileSystem& fs, const Options& options) {
-  SCR_ASSIGN_OR_RETURN(Index index, scr::flush::read_index(fs, options.prefix));
-  if (options.json) {
-    print_json(index);
-  } else {
-    print_table(index);
-  }
-  return {};
+Result<DatasetRow> dataset(FileSystem& fs, const Options& options, const std::string& name) {
+  SCR_ASSIGN_OR_RETURN(const auto rows, datasets(fs, options));
+  return find_dataset(rows, name);
 }
 
-// --- change
-// -------------------------------------------------------------------------------------------
+// --- list -------------------------------------------------------------------------------------
 
-// Takes a dataset directory with a summary into the index.
-Status add(FileSystem& fs, const Options& options, const std::string& name) {
-  const std::string directory = options.prefix + "/.scr/" + name;
-  SCR_ASSIGN_OR_RETURN(auto summary, scr::flush::read_summary(fs, directory));
-  SCR_RETURN_IF_ERROR(scr::flush::add_to_index(fs, options.prefix, name, summary));
-  fmt::print("added '{}' ({})\n", summary.dataset.name, name);
-  return {};
-}
-
-// Makes the index anew from the summaries that are there.
-Status build(FileSystem& fs, const Options& options) {
-  SCR_RETURN_IF_ERROR(scr::flush::roll_forward(fs, options.prefix, nullptr));
-  SCR_ASSIGN_OR_RETURN(auto entries, fs.list(options.prefix + "/.scr"));
-  int added = 0;
-  for (const auto& entry : entries) {
-    if (entry.type != scr::FileInfo::Type::kDirectory || !entry.name.starts_with("scr.dataset."))
-      continue;
-    auto summary = scr::flush::read_summary(fs, options.prefix + "/.scr/" + entry.name);
-    if (!summary.ok()) {
-      fmt::print(stderr, "scr_index: left out: {}\n", summary.status().message());
-      continue;
+// Columns: those of --attr, then those that --find needs.
+std::vector<std::string> columns_of(const Options& options,
+                                    const std::vector<Condition>& conditions) {
+  std::vector<std::string> columns = options.attributes;
+  for (const Condition& condition : conditions) {
+    if (std::ranges::find(columns, condition.attribute) == columns.end()) {
+      columns.push_back(condition.attribute);
     }
-    SCR_RETURN_IF_ERROR(scr::flush::update_index(fs, options.prefix, [&](Index& index) -> Status {
-      if (index.find_directory(entry.name) != nullptr) return {};
-      IndexEntry fresh;
-      fresh.directory = entry.name;
-      fresh.dataset = summary->dataset;
-      fresh.complete = summary->complete;
-      fresh.flushed = scr::flush::timestamp_now();
-      index.put(std::move(fresh));
-      ++added;
-      return {};
-    }));
   }
-  fmt::print("{} dataset(s) added\n", added);
-  return {};
+  return columns;
 }
 
-Status change(FileSystem& fs, const Options& options, const std::string& name,
-              const std::function<void(Index&, IndexEntry&)>& action) {
-  return scr::flush::update_index(fs, options.prefix, [&](Index& index) -> Status {
-    const IndexEntry* entry = find(index, name);
-    if (entry == nullptr) return unknown(name);
-    action(index, *index.find_directory(entry->directory));
-    return {};
+bool all_hold(const std::vector<Condition>& conditions, const std::vector<std::string>& columns,
+              const Values& values) {
+  return std::ranges::all_of(conditions, [&](const Condition& condition) {
+    const auto column = std::ranges::find(columns, condition.attribute) - columns.begin();
+    return holds(condition, values[static_cast<std::size_t>(column)]);
   });
 }
 
-// --- verify
-// -------------------------------------------------------------------------------------------
-
-void show_progress(std::uint64_t done, std::uint64_t total) {
-  static int last = -1;
-  const int percent = total == 0 ? 100 : static_cast<int>(done * 100 / total);
-  if (isatty(STDERR_FILENO) == 0 || percent == last) return;
-  last = percent;
-  fmt::print(stderr, "\r{:3}% of {}", percent, scr::format_byte_size(total));
-  if (percent >= 100) fmt::print(stderr, "\n");
+Status list(FileSystem& fs, const Options& options) {
+  std::vector<Condition> conditions;
+  if (!options.find.empty()) {
+    SCR_ASSIGN_OR_RETURN(conditions, parse_conditions(options.find));
+  }
+  const std::vector<std::string> columns = columns_of(options, conditions);
+  SCR_ASSIGN_OR_RETURN(const auto rows, datasets(fs, options));
+  std::vector<ListedDataset> listed;
+  if (columns.empty()) {
+    for (const DatasetRow& row : rows) listed.push_back({&row, {}});
+  } else {
+    ProgressBar bar("datasets", rows.size(), options.progress);
+    SCR_RETURN_IF_ERROR(find_values(
+        fs, options.prefix, rows, columns, options.inspect(bar),
+        [&](std::size_t row, const Values& values, const std::vector<std::string>& problems) {
+          for (const std::string& problem : problems) {
+            bar.hide();
+            print_warning(fmt::format("{}: {}", escape(rows[row].dataset().name), problem));
+          }
+          if (all_hold(conditions, columns, values)) listed.push_back({&rows[row], values});
+        }));
+  }
+  fmt::print("{}", options.json ? dump(list_json(listed, columns)) : table(listed, columns));
+  return {};
 }
 
-Status verify_one(FileSystem& fs, const Options& options, const IndexEntry& entry) {
+// --- look into datasets -------------------------------------------------------------------------
+
+Status show_tree(FileSystem& fs, const Options& options) {
+  SCR_ASSIGN_OR_RETURN(const DatasetRow row, dataset(fs, options, options.name));
+  SCR_ASSIGN_OR_RETURN(auto files, files_of(fs, options.prefix, row, options.files));
+  ordered_json json = dataset_json(row);
+  json["contents"] = ordered_json::array();
+  if (!options.json) fmt::print("{}", title(row));
+  TreePrinter printer(options.attributes);
+  ProgressBar bar("files", files.size(), options.progress);
+  std::uint64_t damaged = 0;
+  const Status status = inspect_files(fs, options.prefix, {{row, std::move(files)}}, Depth::kTree,
+                                      options.inspect(bar), [&](const FileReport& report) {
+                                        if (!report.problems.empty()) ++damaged;
+                                        if (options.json) {
+                                          json["contents"].push_back(report_json(report, true));
+                                          return;
+                                        }
+                                        bar.hide();
+                                        fmt::print("{}", printer.print(report));
+                                      });
+  bar.hide();
+  if (options.json) fmt::print("{}", dump(json));
+  SCR_RETURN_IF_ERROR(status);
+  return damaged == 0 ? Status() : damage_found(damaged);
+}
+
+// What a check found in one dataset.
+struct Checked {
+  ordered_json files = ordered_json::array();
+  std::uint64_t hdf5 = 0;
+  std::uint64_t damaged = 0;
+  std::string failure;  // to list its files
+};
+
+void add_report(const FileReport& report, const Options& options, const std::string& dataset,
+                ProgressBar& bar, Checked& checked) {
+  if (!report.problems.empty()) ++checked.damaged;
+  if (report.hdf5) ++checked.hdf5;
+  if (options.json) return checked.files.push_back(report_json(report, false));
+  const std::string name = fmt::format("{}: {}", dataset, escape(report.file->name));
+  if (!report.problems.empty() || !report.notes.empty()) bar.hide();
+  for (const std::string& problem : report.problems) fmt::print("{}: {}\n", name, problem);
+  for (const std::string& note : report.notes) fmt::print("{}: note: {}\n", name, note);
+}
+
+// Says how a dataset is; whether it is well.
+bool conclude(const DatasetContents& dataset, const Checked& checked, bool hdf5_was_read,
+              const Options& options) {
+  const std::string name = escape(dataset.row.dataset().name);
+  const bool complete = dataset.row.entry.complete;
+  const bool well = checked.failure.empty() && checked.damaged == 0 && complete;
+  if (options.json) return well;
+  if (!checked.failure.empty()) {
+    fmt::print("{}: {}\n", name, checked.failure);
+  } else if (checked.damaged > 0) {
+    fmt::print("{}: {} damaged file(s) of {}\n", name, checked.damaged, dataset.files.size());
+  } else if (!complete) {
+    fmt::print("{}: it is not complete\n", name);
+  } else {
+    fmt::print("{}: {} file(s), {}, {} of them HDF5: {} right\n", name, dataset.files.size(),
+               size_text(dataset.row.dataset().size), checked.hdf5,
+               hdf5_was_read ? "checksums and contents are" : "checksums are");
+  }
+  return well;
+}
+
+Status check(FileSystem& fs, const Options& options) {
+  SCR_ASSIGN_OR_RETURN(auto rows, datasets(fs, options));
+  if (!options.name.empty()) {
+    SCR_ASSIGN_OR_RETURN(const DatasetRow row, find_dataset(rows, options.name));
+    rows = {row};
+  }
+  std::vector<DatasetContents> contents;
+  std::vector<Checked> results(rows.size());
+  std::uint64_t files = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    auto found = files_of(fs, options.prefix, rows[i], options.files);
+    if (!found.ok()) results[i].failure = found.status().message();
+    contents.push_back({rows[i], found.ok() ? *std::move(found) : std::vector<DatasetFile>()});
+    files += contents.back().files.size();
+  }
+  ProgressBar bar("files", files, options.progress);
+  const Status status =
+      inspect_files(fs, options.prefix, contents, Depth::kCheck, options.inspect(bar),
+                    [&](const FileReport& report) {
+                      add_report(report, options, escape(rows[report.dataset].dataset().name), bar,
+                                 results[report.dataset]);
+                    });
+  bar.hide();
+  ordered_json json = ordered_json::array();
+  std::uint64_t bad = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!conclude(contents[i], results[i], status.ok(), options)) ++bad;
+    ordered_json& one = json.emplace_back(dataset_json(rows[i]));
+    one["damaged"] = results[i].damaged;
+    if (!results[i].failure.empty()) one["failure"] = results[i].failure;
+    one["checked"] = std::move(results[i].files);
+  }
+  if (options.json) fmt::print("{}", dump(json));
+  SCR_RETURN_IF_ERROR(status);
+  return bad == 0 ? Status()
+                  : scr::corrupt(fmt::format("{} of {} dataset(s) are damaged or not complete", bad,
+                                             rows.size()));
+}
+
+Status diff(FileSystem& fs, const Options& options) {
+  SCR_ASSIGN_OR_RETURN(const auto rows, datasets(fs, options));
+  SCR_ASSIGN_OR_RETURN(const DatasetRow one, find_dataset(rows, options.diff[0]));
+  SCR_ASSIGN_OR_RETURN(const DatasetRow other, find_dataset(rows, options.diff[1]));
+  SCR_ASSIGN_OR_RETURN(const auto first, files_of(fs, options.prefix, one, options.files));
+  SCR_ASSIGN_OR_RETURN(const auto second, files_of(fs, options.prefix, other, options.files));
+  ProgressBar bar("files", std::max(first.size(), second.size()), options.progress);
+  ordered_json json = {{"first", dataset_json(one)}, {"second", dataset_json(other)}};
+  json["files"] = ordered_json::array();
+  std::uint64_t files = 0;
+  std::uint64_t different = 0;
+  std::uint64_t failed = 0;
+  const Status status = compare_files(fs, options.prefix, first, second, options.inspect(bar),
+                                      [&](const PairReport& report) {
+                                        ++files;
+                                        if (report.count > 0) ++different;
+                                        if (!report.problems.empty()) ++failed;
+                                        if (options.json)
+                                          return json["files"].push_back(pair_json(report));
+                                        bar.hide();
+                                        fmt::print("{}", pair_text(report));
+                                      });
+  bar.hide();
+  json["different_files"] = different;
+  if (options.json) fmt::print("{}", dump(json));
+  SCR_RETURN_IF_ERROR(status);
+  if (!options.json) fmt::print("{} of {} file(s) differ\n", different, files);
+  if (failed > 0) {
+    return scr::corrupt(fmt::format("{} file(s) could not be compared in full", failed));
+  }
+  return different == 0 ? Status() : scr::failed_precondition("the datasets differ");
+}
+
+Status extract(FileSystem& fs, const Options& options) {
+  SCR_ASSIGN_OR_RETURN(const DatasetRow row, dataset(fs, options, options.extract));
+  SCR_ASSIGN_OR_RETURN(const auto files, files_of(fs, options.prefix, row, options.files));
+  std::string target =
+      options.to.empty() ? fmt::format("scr.dataset.{}.extracted", row.dataset().id) : options.to;
+  SCR_ASSIGN_OR_RETURN(target, scr::normalize(target));
+  ProgressBar bar("files", files.size(), options.progress);
+  SCR_ASSIGN_OR_RETURN(const Extracted extracted,
+                       extract_files(fs, options.prefix, files, target,
+                                     [&bar](std::uint64_t done) { bar.update(done); }));
+  bar.hide();
+  if (options.json) {
+    fmt::print("{}",
+               dump({{"to", target}, {"files", extracted.files}, {"bytes", extracted.bytes}}));
+  } else {
+    fmt::print("{} file(s), {} extracted to {}\n", extracted.files, size_text(extracted.bytes),
+               escape(target));
+  }
+  return {};
+}
+
+// --- checksums ----------------------------------------------------------------------------------
+
+Status verify_one(FileSystem& fs, const Options& options, const DatasetRow& row) {
+  const scr::flush::IndexEntry& entry = row.entry;
   std::vector<std::string> problems;
-  Status status = scr::flush::verify_dataset(
-      fs, options.prefix, entry.directory,
-      [&](std::uint64_t done) { show_progress(done, entry.dataset.size); }, problems);
+  ProgressBar bar("bytes", entry.dataset.size, options.progress);
+  const Status status = scr::flush::verify_dataset(
+      fs, options.prefix, entry.directory, [&](std::uint64_t done) { bar.update(done); }, problems);
+  bar.hide();
   if (!status.ok()) problems.emplace_back(status.message());
+  const std::string name = escape(entry.dataset.name);
   if (!problems.empty() && options.repair) {
     SCR_ASSIGN_OR_RETURN(auto repaired, scr::flush::repair_containers(
                                             fs, options.prefix + "/.scr/" + entry.directory));
-    fmt::print("{}: {} container(s) rebuilt from parity\n", scr::text::escape(entry.dataset.name),
-               repaired.size());
+    fmt::print("{}: {} container(s) rebuilt from parity\n", name, repaired.size());
     return {};
   }
-  for (const std::string& problem : problems)
-    fmt::print("{}: {}\n", scr::text::escape(entry.dataset.name), problem);
-  if (!problems.empty())
-    return scr::corrupt(fmt::format("dataset '{}' is damaged", entry.dataset.name));
-  fmt::print("{}: {} in {} file(s), every byte is right\n", scr::text::escape(entry.dataset.name),
-             scr::format_byte_size(entry.dataset.size), entry.dataset.files);
+  if (options.json) {
+    ordered_json json = dataset_json(row);
+    json["problems"] = problems;
+    fmt::print("{}", dump(json));
+  } else {
+    for (const std::string& problem : problems) fmt::print("{}: {}\n", name, problem);
+  }
+  if (!problems.empty()) return scr::corrupt(fmt::format("dataset '{}' is damaged", name));
+  if (!options.json) {
+    fmt::print("{}: {} in {} file(s), every byte is right\n", name, size_text(entry.dataset.size),
+               entry.dataset.files);
+  }
   return {};
 }
 
 Status verify(FileSystem& fs, const Options& options) {
-  SCR_ASSIGN_OR_RETURN(Index index, scr::flush::read_index(fs, options.prefix));
+  std::vector<std::string> warnings;
+  SCR_ASSIGN_OR_RETURN(const auto rows, list_datasets(fs, options.prefix, {}, warnings));
   if (!options.verify_all) {
-    const IndexEntry* entry = find(index, options.verify);
-    return entry ? verify_one(fs, options, *entry) : unknown(options.verify);
+    SCR_ASSIGN_OR_RETURN(const DatasetRow row, find_dataset(rows, options.verify));
+    return verify_one(fs, options, row);
   }
   Status first;
-  for (const IndexEntry& entry : index.entries()) {
-    Status status = verify_one(fs, options, entry);
+  for (const DatasetRow& row : rows) {
+    const Status status = verify_one(fs, options, row);
     if (first.ok()) first = status;
   }
   return first;
 }
 
+// --- change -------------------------------------------------------------------------------------
+
+Status build(FileSystem& fs, const Options& options) {
+  SCR_ASSIGN_OR_RETURN(const BuiltIndex built, build_index(fs, options.prefix));
+  for (const std::string& line : built.left_out) print_warning("left out: " + line);
+  fmt::print("{} dataset(s) added\n", built.added);
+  return {};
+}
+
+Status add(FileSystem& fs, const Options& options) {
+  SCR_ASSIGN_OR_RETURN(const std::string name, add_dataset(fs, options.prefix, options.add));
+  fmt::print("added '{}' ({})\n", escape(name), options.add);
+  return {};
+}
+
+Status current(FileSystem& fs, const Options& options) {
+  if (!options.current.empty()) return set_current(fs, options.prefix, options.current);
+  SCR_ASSIGN_OR_RETURN(const auto entry, current_dataset(fs, options.prefix));
+  if (options.json) {
+    fmt::print(
+        "{}",
+        dump({{"id", entry.id()}, {"name", entry.dataset.name}, {"directory", entry.directory}}));
+  } else {
+    fmt::print("{}\n", escape(entry.dataset.name));
+  }
+  return {};
+}
+
 Status run(FileSystem& fs, const Options& options) {
   if (options.build) return build(fs, options);
-  if (!options.add.empty()) return add(fs, options, options.add);
-  if (!options.current.empty()) {
-    return change(fs, options, options.current,
-                  [](Index& index, IndexEntry& entry) { index.set_current(entry.directory); });
-  }
-  if (!options.clear_failed.empty()) {
-    return change(fs, options, options.clear_failed,
-                  [](Index&, IndexEntry& entry) { entry.failed.clear(); });
-  }
-  if (!options.drop.empty()) {
-    return change(fs, options, options.drop, [](Index& index, IndexEntry& entry) {
-      const std::string directory = entry.directory;
-      if (index.current() == directory) index.set_current("");
-      index.remove(directory);
-    });
-  }
-  if (!options.remove.empty()) {
-    SCR_ASSIGN_OR_RETURN(Index index, scr::flush::read_index(fs, options.prefix));
-    const IndexEntry* entry = find(index, options.remove);
-    return entry ? scr::flush::delete_dataset(fs, options.prefix, entry->directory)
-                 : unknown(options.remove);
-  }
+  if (!options.add.empty()) return add(fs, options);
+  if (options.show_current) return current(fs, options);
+  if (!options.clear_failed.empty()) return clear_failed(fs, options.prefix, options.clear_failed);
+  if (!options.drop.empty()) return drop_dataset(fs, options.prefix, options.drop);
+  if (!options.remove.empty()) return delete_dataset_and_files(fs, options.prefix, options.remove);
   if (options.verify_all || !options.verify.empty()) return verify(fs, options);
+  if (!options.extract.empty()) return extract(fs, options);
+  if (!options.diff.empty()) return diff(fs, options);
+  if (options.check) return check(fs, options);
+  if (!options.name.empty()) return show_tree(fs, options);
   return list(fs, options);
+}
+
+constexpr const char* kFooter =
+    "Without an action it lists the datasets of the prefix directory and of this node's cache; "
+    "'*'\n"
+    "marks the current one. With NAME it shows what is in that dataset's files.\n"
+    "NAME is a dataset's name, the name of its directory below .scr, or its number.\n"
+    "\n"
+    "ATTRIBUTE is the name of an HDF5 attribute: looked for on the root group, as a dataset with\n"
+    "one element, then on the objects in the root group; or '/path@name'; or the '/path' of a\n"
+    "dataset with one element. It is that of the first file of a dataset that has it.\n"
+    "EXPRESSION is 'ATTRIBUTE OP VALUE', OP one of < <= > >= == !=; several joined by '&&'.\n"
+    "\n"
+    "Exit codes: 0 done; 1 failed, damage found, or (--diff) the datasets differ; 2 wrong "
+    "arguments.";
+
+void define_actions(CLI::App& app, Options& options) {
+  auto* actions = app.add_option_group("actions", "At most one");
+  actions->add_flag("-l,--list", options.list, "List the datasets (default)");
+  actions->add_flag("--check", options.check,
+                    "Compare every checksum and read all of every HDF5 file, of NAME or of all "
+                    "datasets");
+  actions->add_option("--extract", options.extract, "Copy the files of NAME, see --to")
+      ->type_name("NAME");
+  actions->add_option("--diff", options.diff, "Compare the files of two datasets")
+      ->type_name("NAME")
+      ->expected(2);
+  actions->add_option("-a,--add", options.add, "Add the dataset directory DIR (below .scr)")
+      ->type_name("DIR");
+  actions->add_flag("-b,--build", options.build, "Add every dataset directory that has a summary");
+  actions
+      ->add_option("-c,--current", options.current,
+                   "Make NAME the checkpoint to restart from; without NAME: print which it is")
+      ->type_name("NAME")
+      ->expected(0, 1);
+  actions->add_option("-d,--drop", options.drop, "Take NAME out of the index; its files stay")
+      ->type_name("NAME");
+  actions->add_option("--delete", options.remove, "Delete NAME and its files")->type_name("NAME");
+  actions->add_option("--clear-failed", options.clear_failed, "Let NAME be fetched again")
+      ->type_name("NAME");
+  actions->add_option("-v,--verify", options.verify, "Read NAME and compare every checksum")
+      ->type_name("NAME");
+  actions->add_flag("--verify-all", options.verify_all, "The same for all datasets");
+  actions->require_option(0, 1);
+}
+
+void define(CLI::App& app, Options& options) {
+  app.footer(kFooter);
+  app.add_option("NAME", options.name, "Dataset to look into")->type_name("");
+  app.add_option("-p,--prefix", options.prefix, "Prefix directory (default: the working directory)")
+      ->type_name("DIR");
+  app.add_flag("-j,--json", options.json, "Print JSON");
+  app.add_option("--attr", options.attributes,
+                 "Show this attribute: a column of the list, or the only ones of the tree; may be "
+                 "given several times")
+      ->type_name("ATTRIBUTE")
+      ->allow_extra_args(false);
+  app.add_option("--find", options.find, "List only datasets for which this holds")
+      ->type_name("EXPRESSION");
+  app.add_option("--file", options.files,
+                 "With NAME, --check, --extract, --diff: only files whose names match")
+      ->type_name("PATTERN");
+  app.add_option("--to", options.to,
+                 "With --extract: directory to make (default: scr.dataset.<id>.extracted)")
+      ->type_name("DIR");
+  app.add_flag("--repair", options.repair, "With --verify: rebuild damaged containers from parity");
+  app.add_flag("--no-cache", options.no_cache, "Leave the cache of this node out");
+  app.add_flag("--progress", options.progress,
+               "Show progress also if standard error is no terminal");
+  app.add_option("--patience", options.patience,
+                 "Seconds after which a file that HDF5 does not come to an end with is given up "
+                 "(default: 300)")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(1U, 86400U));
+  define_actions(app, options);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Shows and changes the index of the datasets in a prefix directory."};
-  app.footer(
-      "Without an action it lists the datasets; '*' marks the current one.\n"
-      "NAME is a dataset's name or the name of its directory below .scr.\n"
-      "Exit codes: 0 done, 1 failed or damage found, 2 wrong arguments.");
+  CLI::App app{
+      "Shows and changes the index of the datasets in a prefix directory, and looks into "
+      "their HDF5 files."};
   Options options;
-  app.add_option("-p,--prefix", options.prefix,
-                 "Prefix directory (default: the working directory)");
-  app.add_flag("-j,--json", options.json, "List as JSON");
-  auto* actions = app.add_option_group("actions", "At most one");
-  actions->add_flag("-l,--list", options.list, "List the datasets (default)");
-  actions->add_option("-a,--add", options.add, "Add the dataset directory NAME (below .scr)");
-  actions->add_flag("-b,--build", options.build, "Add every dataset directory that has a summary");
-  actions->add_option("-c,--current", options.current, "Make NAME the checkpoint to restart from");
-  actions->add_option("-d,--drop", options.drop, "Take NAME out of the index; its files stay");
-  actions->add_option("--delete", options.remove, "Delete NAME and its files");
-  actions->add_option("--clear-failed", options.clear_failed, "Let NAME be fetched again");
-  actions->add_option("-v,--verify", options.verify, "Read NAME and compare every checksum");
-  actions->add_flag("--verify-all", options.verify_all, "The same for all datasets");
-  actions->require_option(0, 1);
-  app.add_flag("--repair", options.repair, "With --verify: rebuild damaged containers from parity");
+  define(app, options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  options.show_current = app.get_option_group("actions")->count("--current") > 0;
   auto prefix = scr::normalize(options.prefix);
   if (prefix.ok()) options.prefix = *prefix;
-  Status status = prefix.ok() ? run(scr::file_system(), options) : prefix.status();
+  const Status status = prefix.ok() ? run(scr::file_system(), options) : prefix.status();
   if (status.ok()) return 0;
-  fmt::print(stderr, "scr_index: {}\n", status.message());
-  return 1;
+  print_warning(status.message());
+  return status.code() == scr::StatusCode::kInvalidArgument ? 2 : 1;
 }

@@ -91,4 +91,12 @@ std::string format_byte_size(std::uint64_t bytes) {
   return fmt::format("{}{}B", bytes, kUnitLetters[power - 1]);
 }
 
+std::string approximate_byte_size(double bytes) {
+  constexpr std::array<const char*, 5> kUnits = {"kB", "MB", "GB", "TB", "PB"};
+  if (bytes < 1000) return fmt::format("{:.0f} B", bytes);
+  std::size_t unit = 0;
+  for (bytes /= 1000; bytes >= 999.95 && unit + 1 < kUnits.size(); ++unit) bytes /= 1000;
+  return fmt::format("{:.1f} {}", bytes, kUnits[unit]);
+}
+
 }  // namespace scr

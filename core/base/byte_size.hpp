@@ -22,4 +22,7 @@ Result<std::uint64_t> parse_byte_size(std::string_view text);
 // parse_byte_size reads it back.
 std::string format_byte_size(std::uint64_t bytes);
 
+// For people, rounded, in powers of 1000: "512 B", "14.2 kB", "3.0 GB".
+std::string approximate_byte_size(double bytes);
+
 }  // namespace scr

@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <memory>
 
+#include "core/base/byte_size.hpp"
 #include "core/base/log.hpp"
 
 namespace scr {
@@ -16,14 +17,6 @@ namespace scr {
 namespace {
 
 constexpr double kEvery = 1.0;  // seconds
-
-std::string bytes_text(double bytes) {
-  constexpr std::array<const char*, 5> kUnits = {"kB", "MB", "GB", "TB", "PB"};
-  if (bytes < 1000) return fmt::format("{:.0f} B", bytes);
-  std::size_t unit = 0;
-  for (bytes /= 1000; bytes >= 999.95 && unit + 1 < kUnits.size(); ++unit) bytes /= 1000;
-  return fmt::format("{:.1f} {}", bytes, kUnits[unit]);
-}
 
 double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -44,9 +37,9 @@ std::string progress_text(const std::string& what, std::uint64_t done, std::uint
   const auto bytes = static_cast<double>(done);
   const double rate = seconds > 0 ? bytes / seconds : 0;
   const double share = total > 0 ? 100 * bytes / static_cast<double>(total) : 100;
-  std::string text =
-      fmt::format("{}: {} of {} ({:.0f}%), {}/s", what, bytes_text(bytes),
-                  bytes_text(static_cast<double>(total)), std::floor(share), bytes_text(rate));
+  std::string text = fmt::format("{}: {} of {} ({:.0f}%), {}/s", what, approximate_byte_size(bytes),
+                                 approximate_byte_size(static_cast<double>(total)),
+                                 std::floor(share), approximate_byte_size(rate));
   if (done >= total) return text + fmt::format(", {:.0f} s in all", seconds);
   if (rate <= 0) return text;
   return text + fmt::format(", {:.0f} s left", std::ceil(static_cast<double>(total - done) / rate));
@@ -66,6 +59,53 @@ void ProgressMeter::update(std::uint64_t done, std::uint64_t total) {
   shown_ = now;
   any_ = !last;
   output_(progress_text(what_, done, total, now - start_), last);
+}
+
+std::string bar_text(const std::string& unit, std::uint64_t done, std::uint64_t total,
+                     double seconds) {
+  constexpr std::size_t kWidth = 30;
+  const double share =
+      total > 0 ? std::min(1.0, static_cast<double>(done) / static_cast<double>(total)) : 1.0;
+  const auto filled = static_cast<std::size_t>(share * static_cast<double>(kWidth));
+  std::string text =
+      fmt::format("[{}{}] {} of {} {} ({:.0f}%)", std::string(filled, '#'),
+                  std::string(kWidth - filled, '-'), done, total, unit, std::floor(share * 100));
+  const double rate = seconds > 0 ? static_cast<double>(done) / seconds : 0;
+  if (rate <= 0) return text;
+  text += fmt::format(", {:.{}f}/s", rate, rate < 10 ? 1 : 0);
+  if (done >= total) return text + fmt::format(", {:.0f} s in all", seconds);
+  return text + fmt::format(", {:.0f} s left", std::ceil(static_cast<double>(total - done) / rate));
+}
+
+ProgressBar::ProgressBar(std::string unit, std::uint64_t total, bool always)
+    : unit_(std::move(unit)),
+      total_(total),
+      terminal_(::isatty(STDERR_FILENO) == 1),
+      lines_(always && !terminal_),
+      start_(steady_seconds()),
+      shown_(start_) {}
+
+ProgressBar::~ProgressBar() { hide(); }
+
+void ProgressBar::update(std::uint64_t done) {
+  if (!terminal_ && !lines_) return;
+  constexpr double kEveryOnTerminal = 0.1;
+  const double now = steady_seconds();
+  const bool last = done >= total_ && lines_;
+  if (now - shown_ < (terminal_ ? kEveryOnTerminal : kEvery) && !last) return;
+  shown_ = now;
+  const std::string line = bar_text(unit_, done, total_, now - start_);
+  if (terminal_) {
+    overwrite_terminal_line(line, false);
+    visible_ = true;
+  } else {
+    fmt::print(stderr, "{}\n", line);
+  }
+}
+
+void ProgressBar::hide() {
+  if (visible_) overwrite_terminal_line("", false);
+  visible_ = false;
 }
 
 std::function<void(std::uint64_t, std::uint64_t)> watch_growing_progress(int rank,

@@ -34,6 +34,33 @@ class ProgressMeter {
   bool any_ = false;
 };
 
+// "[#####-----] 512 of 1000 files (51%), 256/s, 2 s left"
+std::string bar_text(const std::string& unit, std::uint64_t done, std::uint64_t total,
+                     double seconds);
+
+// For commands that go through many things of one kind, with the number known: a bar on the
+// terminal of standard error, taken away again at the end. With `always` also where it is no
+// terminal: as lines, at most one a second, and one at the end.
+class ProgressBar {
+ public:
+  ProgressBar(std::string unit, std::uint64_t total, bool always);
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+  void update(std::uint64_t done);
+  // Before something else is written to the terminal; the next update() shows it again.
+  void hide();
+
+ private:
+  std::string unit_;
+  std::uint64_t total_;
+  bool terminal_;
+  bool lines_;
+  bool visible_ = false;
+  double start_;
+  double shown_;
+};
+
 // A function to call with the bytes done so far, for a process of that rank; empty if nobody wants
 // to see them. In the background no line of a terminal is written over: it is the program's.
 std::function<void(std::uint64_t done)> watch_progress(int rank, const std::string& what,

@@ -1,0 +1,107 @@
+#include "tools/index/index_changes.hpp"
+
+#include <fmt/format.h>
+
+#include "core/base/path.hpp"
+#include "core/base/text.hpp"
+#include "flush/flush.hpp"
+#include "flush/intent.hpp"
+#include "flush/summary.hpp"
+
+namespace scr::tools {
+namespace {
+
+using flush::Index;
+using flush::IndexEntry;
+
+// A dataset by its name or by the name of its directory below .scr.
+const IndexEntry* find(const Index& index, const std::string& name) {
+  const IndexEntry* entry = index.find_name(name);
+  return entry != nullptr ? entry : index.find_directory(name);
+}
+
+Status unknown(const std::string& name) {
+  return not_found(fmt::format("there is no dataset '{}' in the index; 'scr_index' lists them",
+                               text::escape(name)));
+}
+
+Status change(FileSystem& fs, const std::string& prefix, const std::string& name,
+              const std::function<void(Index&, IndexEntry&)>& action) {
+  return flush::update_index(fs, prefix, [&](Index& index) -> Status {
+    const IndexEntry* entry = find(index, name);
+    if (entry == nullptr) return unknown(name);
+    action(index, *index.find_directory(entry->directory));
+    return {};
+  });
+}
+
+}  // namespace
+
+Result<std::string> add_dataset(FileSystem& fs, const std::string& prefix,
+                                const std::string& directory) {
+  SCR_ASSIGN_OR_RETURN(const std::string safe, safe_relative_path(directory));
+  SCR_ASSIGN_OR_RETURN(const auto summary, flush::read_summary(fs, prefix + "/.scr/" + safe));
+  SCR_RETURN_IF_ERROR(flush::add_to_index(fs, prefix, safe, summary));
+  return summary.dataset.name;
+}
+
+Result<BuiltIndex> build_index(FileSystem& fs, const std::string& prefix) {
+  SCR_RETURN_IF_ERROR(flush::roll_forward(fs, prefix, nullptr));
+  SCR_ASSIGN_OR_RETURN(const auto entries, fs.list(prefix + "/.scr"));
+  BuiltIndex built;
+  for (const DirectoryEntry& entry : entries) {
+    const bool is_dataset =
+        entry.type == FileInfo::Type::kDirectory && entry.name.starts_with("scr.dataset.");
+    if (!is_dataset) continue;
+    const auto summary = flush::read_summary(fs, prefix + "/.scr/" + entry.name);
+    if (!summary.ok()) {
+      built.left_out.emplace_back(summary.status().message());
+      continue;
+    }
+    SCR_RETURN_IF_ERROR(flush::update_index(fs, prefix, [&](Index& index) -> Status {
+      if (index.find_directory(entry.name) != nullptr) return {};
+      IndexEntry fresh;
+      fresh.directory = entry.name;
+      fresh.dataset = summary->dataset;
+      fresh.complete = summary->complete;
+      fresh.flushed = flush::timestamp_now();
+      index.put(std::move(fresh));
+      ++built.added;
+      return {};
+    }));
+  }
+  return built;
+}
+
+Status set_current(FileSystem& fs, const std::string& prefix, const std::string& name) {
+  return change(fs, prefix, name,
+                [](Index& index, IndexEntry& entry) { index.set_current(entry.directory); });
+}
+
+Result<IndexEntry> current_dataset(FileSystem& fs, const std::string& prefix) {
+  SCR_ASSIGN_OR_RETURN(const Index index, flush::read_index(fs, prefix));
+  const IndexEntry* entry = index.find_directory(index.current());
+  if (entry == nullptr) return not_found("no dataset is current");
+  return *entry;
+}
+
+Status clear_failed(FileSystem& fs, const std::string& prefix, const std::string& name) {
+  return change(fs, prefix, name, [](Index&, IndexEntry& entry) { entry.failed.clear(); });
+}
+
+Status drop_dataset(FileSystem& fs, const std::string& prefix, const std::string& name) {
+  return change(fs, prefix, name, [](Index& index, IndexEntry& entry) {
+    const std::string directory = entry.directory;
+    if (index.current() == directory) index.set_current("");
+    index.remove(directory);
+  });
+}
+
+Status delete_dataset_and_files(FileSystem& fs, const std::string& prefix,
+                                const std::string& name) {
+  SCR_ASSIGN_OR_RETURN(const Index index, flush::read_index(fs, prefix));
+  const IndexEntry* entry = find(index, name);
+  return entry != nullptr ? flush::delete_dataset(fs, prefix, entry->directory) : unknown(name);
+}
+
+}  // namespace scr::tools

@@ -1,0 +1,32 @@
+// What `scr_index` changes in an index, and the check of checksums without HDF5.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "flush/index.hpp"
+
+namespace scr::tools {
+
+// Takes the dataset directory `directory` (below .scr), which has a summary, into the index;
+// returns the dataset's name.
+Result<std::string> add_dataset(FileSystem& fs, const std::string& prefix,
+                                const std::string& directory);
+
+struct BuiltIndex {
+  int added = 0;
+  std::vector<std::string> left_out;  // why, one line each
+};
+// Finishes flushes that were cut short, and adds every dataset directory that has a summary.
+Result<BuiltIndex> build_index(FileSystem& fs, const std::string& prefix);
+
+Status set_current(FileSystem& fs, const std::string& prefix, const std::string& name);
+// The current dataset; kNotFound if there is none.
+Result<flush::IndexEntry> current_dataset(FileSystem& fs, const std::string& prefix);
+Status clear_failed(FileSystem& fs, const std::string& prefix, const std::string& name);
+// Its files stay.
+Status drop_dataset(FileSystem& fs, const std::string& prefix, const std::string& name);
+Status delete_dataset_and_files(FileSystem& fs, const std::string& prefix, const std::string& name);
+
+}  // namespace scr::tools
