@@ -84,7 +84,6 @@ Result<std::unique_ptr<flush::Flush>> Flusher::prepare(const DatasetDescriptor& 
   const bool missing = entries.empty() && dataset.ranks == context_.size();
   Status status = missing ? internal_error("no filemap entry of a dataset to flush") : Status();
   SCR_RETURN_IF_ERROR(agree(context_.world(), status, "flushing"));
-  if (!entry) return status;
   std::vector<FileMeta> files;
   std::vector<flush::SharedLog> logs;
   for (const FilemapEntry* entry : entries) {

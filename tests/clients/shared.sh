@@ -121,5 +121,13 @@ case_containers() {
   check $? "h5dump of a shared file in a container: $(head -n 3 dump.out)"
 }
 
+case_no_stall() {
+  begin_client "a rank that is outside MPI does not stall another's read of its bytes on another node"
+  client "$clients/shared_stall"
+  expect_status 0
+  expect_line READ
+  expect_no_hang
+}
+
 plain_reference
 run_cases "$@"
