@@ -92,6 +92,7 @@ int open_ours(MPI_Comm comm, const char* name, int amode, MPI_Info info, MPI_Fil
                                                          .hints = std::move(hints),
                                                          .seals = collective_points.seals(comm)});
   if (const int code = file->start(info); code != MPI_SUCCESS) return code;
+  log::detail("MPI-IO: '{}' is a file of h5scr, opened by {} processes", name, file->processes());
   handle = file->handle();
   OpenFiles::process().add(std::move(file));
   return MPI_SUCCESS;

@@ -49,6 +49,7 @@ class OpenFile {
   MPI_File handle() const { return handle_; }
   bool seals() const { return parts_.seals; }
   // Of the processes that have it open.
+  int processes() const { return parts_.comm->size(); }
   bool is_first() const { return parts_.comm->rank() == 0; }
   int amode() const { return parts_.amode; }
   int get_group(MPI_Group& group) const { return PMPI_Comm_group(parts_.comm->native(), &group); }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What libscr_mpiio costs a program that writes nothing: MPI_Barrier and MPI_Allreduce with and without it, in turns.
+# What libscr_mpiio costs a program that writes nothing: MPI_Barrier, MPI_Allreduce, messages and MPI-IO with and without it, in turns.
 #   hook_bench.sh BUILD_DIR [ROUNDS]
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/compare.sh"
@@ -17,4 +17,4 @@ run() { (cd "$work/prefix" && mpirun --allow-run-as-root --oversubscribe "$@" -n
 }
 
 rounds "$turns" "$work/times" plain=plain hooked=hooked
-ratios "$work/times" plain hooked none barrier allreduce
+ratios "$work/times" plain hooked none barrier allreduce message file_call

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # Runs HDF5's own test programs with the driver "scr": those that HDF5 runs with each of its drivers.
-#   tests/hdf5/run_hdf5_vfd_tests.sh [--quick | --only "NAME..."] [--mode MODE] [--jobs N] BUILD_DIR
+#   tests/hdf5/run_hdf5_vfd_tests.sh [--quick | --only "NAME..."] [--set parallel [--ranks N]] [--mode MODE]
+#                                    [--jobs N] BUILD_DIR
 # The programs come from the source package that h5scr's HDF5 is built from (BUILD_DIR/deps/src/hdf5); they are
 # built once, in HDF5's own build folder, and run with BUILD_DIR/plugin/libh5fd_scr.so.
 #   --quick      the programs that take seconds; under a minute in all
 #   --only       these programs
+#   --set        parallel: HDF5's parallel programs, on N ranks (2), through MPI-IO and libscr_mpiio: mode baseline is
+#                without h5scr, and routed with it. They run one after the other.
 #   --mode       off       h5scr is switched off (SCR_ENABLE=0): the driver alone (this is the default)
 #                unrouted  h5scr is at work, with a rule that matches nothing
 #                routed    every file goes to the cache
@@ -18,16 +21,20 @@ quick="app_ref big cache_logging chunk_info cork cross_read dangle direct_chunk 
   evict_on_close extend external file_image flush1 flush2 freespace getname hyperslab lheap mf mount mtime objcopy_ref
   ohdr page_buffer select_io_dset stab swmr thread_id twriteorder unlink unregister vol"
 
+parallel="testphdf5 t_mpi t_pread t_shapesame t_cache t_bigio t_filters_parallel t_select_io_dset t_vfd t_pmulti_dset"
+
 die() { echo "hdf5-tests: $*" >&2; exit 1; }
 
 parse() {
-  programs="" mode=off jobs=$(nproc) build=""
+  programs="" mode=off jobs=$(nproc) build="" set="" ranks=2
   while [ $# -gt 0 ]; do
     case $1 in
       --quick) programs=$quick ;;
       --only) programs=$2; shift ;;
       --mode) mode=$2; shift ;;
       --jobs) jobs=$2; shift ;;
+      --set) [ "$2" = parallel ] || die "unknown set '$2'"; set=$2; shift ;;
+      --ranks) ranks=$2; shift ;;
       -*) die "unknown option $1; see the head of $0" ;;
       *) build=$1 ;;
     esac
@@ -56,7 +63,7 @@ all_programs() { grep -o 'add_test(VFD-sec2-[a-z0-9_]*' "$tree/test/CTestTestfil
 compile() {
   cc -shared -fPIC -o "$work/libh5testshim.so" "$here/h5testshim.c" -ldl
   # shellcheck disable=SC2086
-  cmake --build "$tree" -j "$jobs" --target $programs > "$work/build.log" 2>&1 \
+  cmake --build "$tree" -j "$(nproc)" --target $programs > "$work/build.log" 2>&1 \
     || { tail -n 20 "$work/build.log" >&2; die "cannot build HDF5's tests"; }
 }
 
@@ -97,13 +104,39 @@ environment() { # name folder
   esac
 }
 
+# The same for a parallel program.
+# shellcheck disable=SC2317
+parallel_environment() { # folder
+  printf '%s\n' srcdir="$source/testpar" HDF5_PARAPREFIX="$1"
+  [ "$mode" != baseline ] || return 0
+  printf '%s\n' LD_PRELOAD="$build/lib/libscr_mpiio.so" SCR_PREFIX="$1" SCR_CNTL_BASE="$files/cache" \
+    SCR_CACHE_BASE="$files/cache"
+  case $mode in
+    off) echo SCR_ENABLE=0 ;;
+    unrouted) echo SCR_PREFIX="$files/nothing" ;;
+  esac
+}
+
+# What runs a program: the launcher must not be under the preload itself.
+# shellcheck disable=SC2317
+start() { # name folder
+  local settings
+  if [ -z "$set" ]; then
+    mapfile -t settings < <(environment "$1" "$2")
+    env "${settings[@]}" "$tree/bin/$1"
+  else
+    mapfile -t settings < <(parallel_environment "$2")
+    OMPI_MCA_mpi_yield_when_idle=1 mpirun --allow-run-as-root --oversubscribe -n "$ranks" \
+      env "${settings[@]}" "$tree/bin/$1"
+  fi
+}
+
 # Runs one program, with a folder of its own, and prints its line.
 # shellcheck disable=SC2317
 run_one() {
-  local name=$1 folder=$files/${1/flush2/flush1} start=$SECONDS code=0 skipped word=pass note="" limit=1800 settings
-  mkdir -p "$folder" "$files/cache"
-  mapfile -t settings < <(environment "$name" "$folder")
-  (cd "$folder" && timeout -k 10 "$limit" env "${settings[@]}" "$tree/bin/$name" > "$run/$name.out" 2>&1) || code=$?
+  local name=$1 folder=$files/${1/flush2/flush1} start=$SECONDS code=0 skipped word=pass note="" limit=1800
+  mkdir -p "$folder" "$files/cache" "$files/nothing"
+  (cd "$folder" && timeout -k 10 "$limit" bash -c 'start "$@"' start "$name" "$folder" > "$run/$name.out" 2>&1) || code=$?
   skipped=$(grep -cE -- '-SKIP-|^ *SKIPPED' "$run/$name.out" || true)
   [ "$skipped" -eq 0 ] || grep -q PASSED "$run/$name.out" || word=skip
   [ "$mode" != routed ] || note=$(exempt "$name" | sed 's/^/; at its name /' | tr -d '\n')
@@ -119,14 +152,14 @@ run_job() {
 
 # flush2 reads the files of flush1, so the two are one job and share a folder.
 run_all() {
-  run=$work/$mode
+  run=$work/$mode${set:+-$set}
   rm -rf "$run"
   mkdir -p "$run"
   # The programs write thousands of small files, which h5scr syncs one by one when it flushes them.
   files=$(mktemp -d /dev/shm/hdf5-tests.XXXXXX)
   trap 'rm -rf "$files"' EXIT
-  export -f run_one run_job environment exempt
-  export build work tree source plugin mode run files
+  export -f run_one run_job environment parallel_environment start exempt
+  export set ranks build work tree source plugin mode run files
   # shellcheck disable=SC2086
   echo $programs | sed 's/\bflush1 flush2\b/flush1,flush2/' | tr ' ' '\n' \
     | xargs -P "$jobs" -I{} bash -c 'run_job {}' | tee "$run/results.txt"
@@ -137,6 +170,8 @@ count() { grep -c "^$1" "$run/results.txt" || true; }
 main() {
   parse "$@"
   configure
+  [ -z "$set" ] || jobs=1
+  [ -n "$programs" ] || programs=${set:+$parallel}
   [ -n "$programs" ] || programs=$(all_programs)
   compile
   run_all
