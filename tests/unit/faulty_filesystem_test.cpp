@@ -14,7 +14,6 @@
 namespace scr {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::TemporaryDirectory;
 

@@ -9,7 +9,6 @@ namespace scr::flush::testing {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 class Damage : public ::testing::TestWithParam<FlushOptions> {
  protected:

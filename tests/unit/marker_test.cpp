@@ -295,7 +295,8 @@ class RacyFileSystem : public scr::testing::ForwardingFileSystem {
   bool can_exchange = true;
 
   Status exchange(const At& one, const At& other) override {
-    if (!can_exchange) return FileSystem::exchange(one, other);
+    if (!can_exchange)
+      return FileSystem::exchange(one, other);  // NOLINT(bugprone-parent-virtual-call)
     if (before_exchange) std::exchange(before_exchange, nullptr)();
     return ForwardingFileSystem::exchange(one, other);
   }

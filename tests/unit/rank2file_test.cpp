@@ -16,7 +16,6 @@ namespace {
 
 using scr::testing::TemporaryDirectory;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 RankFiles files_of(int rank) {
   RankFiles files;
