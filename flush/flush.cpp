@@ -294,6 +294,7 @@ void Flush::list_shared(const std::vector<SharedLog>& logs) {
     file.file = log.file;
     file.size = log.table.size;
     file.shared = true;
+    shared_times_[log.file] = log.table.written;
     file.in_container = options_.containers;
     files_.push_back(std::move(file));
   }
@@ -345,6 +346,18 @@ Status Flush::plan_shared(Communicator& world, const std::vector<SharedLog>& log
     task.size = region.end - region.begin;
     task.pieces = region.destinations;
     tasks_.push_back(std::move(task));
+  }
+  return {};
+}
+
+// Like copies, they are as old as what they are made of, so that of two versions the newer is known.
+Status Flush::set_shared_times() {
+  if (summary_.containers) return {};
+  for (const auto& [file, time] : shared_times_) {
+    SCR_ASSIGN_OR_RETURN(auto made, fs_.open(prefix_ + "/" + temporary_name(file, dataset_),
+                                             OpenOptions::read_write()));
+    made->set_time(time);
+    SCR_RETURN_IF_ERROR(made->close());
   }
   return {};
 }
@@ -511,6 +524,7 @@ Status Flush::finish(Communicator& world, Communicator& node) {
   if (any_shared_) {
     SCR_RETURN_IF_ERROR(
         agree_all(world, collect_shared_checksums(world), "collecting checksums"));
+    SCR_RETURN_IF_ERROR(agree_all(world, set_shared_times(), "setting the times of shared files"));
   }
   if (summary_.containers) {
     SCR_RETURN_IF_ERROR(agree_all(world, collect_segment_checksums(node), "collecting checksums"));

@@ -106,6 +106,7 @@ class Flush {
   std::vector<CopyPiece> place_of(const StoredFile& file) const;
   Status make_shared_files(const std::vector<SharedLog>& logs);
   Status collect_shared_checksums(Communicator& world);
+  Status set_shared_times();
   Status collect_segment_checksums(Communicator& node);
   Status write_parity(Communicator& world);
   Status sync_plan();
@@ -126,7 +127,8 @@ class Flush {
   std::vector<int> task_owner_;  // node rank and file of each task, with containers
   std::vector<std::size_t> task_file_;
   std::vector<ReplayRegion> regions_;  // of shared files, whose tasks are the last of tasks_
-  bool any_shared_ = false;            // on some rank
+  std::map<std::string, std::int64_t> shared_times_;  // of shared files that this rank lists
+  bool any_shared_ = false;                           // on some rank
   Summary summary_;
   CopyProgress progress_;
   std::uint64_t bytes_total_ = 0;

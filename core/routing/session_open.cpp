@@ -164,6 +164,8 @@ Result<Session::Copy> Session::find_stored(const std::string& absolute,
     if (location.status().code() == StatusCode::kNotFound) return copy;
     return location.status();
   }
+  // A plain file is where the program looks for it, or has been deleted.
+  if (!location->file.contained() && name == *relative) return copy;
   copy.where = Copy::Where::kStored;
   copy.dataset = location->dataset.id;
   copy.prefix = *prefix;

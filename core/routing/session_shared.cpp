@@ -135,6 +135,7 @@ Hash Session::plan_shared(const SharedOpen& how, int processes) {
   const auto refuse = [&](const Status& why) {
     plan.set_value("CODE", static_cast<int>(why.code()));
     plan.set_value("WHY", why.message());
+    plan.set_value("ERRNO", why.errno_value());
     return decide_on("REFUSE");
   };
   if (config() == nullptr || off_) return decide_on("PASS");
@@ -215,7 +216,9 @@ Result<std::unique_ptr<SharedFile>> Session::open_shared(std::shared_ptr<Communi
   const std::string kind(plan.value("KIND").value_or("PASS"));
   if (kind == "REFUSE") {
     SCR_ASSIGN_OR_RETURN(const std::int64_t code, plan.require_int("CODE"));
-    return Status(static_cast<StatusCode>(code), std::string(plan.value("WHY").value_or("")));
+    SCR_ASSIGN_OR_RETURN(const std::int64_t error, plan.require_int("ERRNO"));
+    return Status(static_cast<StatusCode>(code), std::string(plan.value("WHY").value_or("")),
+                  static_cast<int>(error));
   }
   if (kind == "EACH") return open_each(std::move(comm), how, plan);
   if (kind == "LOGS") return open_logs(std::move(comm), how, plan);

@@ -13,7 +13,7 @@ namespace scr::shared_file {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x0a31474f4c524353;  // "SCRLOG1\n"
-constexpr std::size_t kFooterSize = 56;
+constexpr std::size_t kFooterSize = 64;
 constexpr std::size_t kEntrySize = 28;
 constexpr std::uint64_t kFarthest = std::uint64_t{1} << 63U;
 
@@ -74,6 +74,7 @@ Result<LogTable> read_log_table(File& log) {
   table.size = in.u64();
   table.data_size = in.u64();
   const std::uint64_t count = in.u64();
+  table.written = static_cast<std::int64_t>(in.u64());
   (void)in.u32();  // reserved
   const std::uint32_t footer_crc = in.u32();
   if (crc32(std::span(footer).first(kFooterSize - 4)) != footer_crc) {
@@ -182,7 +183,8 @@ Status Log::finish(LogTable table, std::span<const Extent> holding) {
   WireWriter footer;
   footer.u64(kMagic).u32(table.rank).u32(table.first_rank).u32(table.number);
   footer.u32(crc32(rows.view()));
-  footer.u64(table.size).u64(end_).u64(table.entries.size()).u32(0);
+  footer.u64(table.size).u64(end_).u64(table.entries.size());
+  footer.u64(static_cast<std::uint64_t>(table.written)).u32(0);
   footer.u32(crc32(footer.view()));
   SCR_RETURN_IF_ERROR(file_->truncate(end_));
   SCR_RETURN_IF_ERROR(file_->write_all(rows.view(), end_));

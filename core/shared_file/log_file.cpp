@@ -151,6 +151,9 @@ Status LogFile::finish_log(std::uint64_t size) {
   table.first_rank = options_.first_rank;
   table.number = options_.number;
   table.size = size;
+  table.written = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                      std::chrono::system_clock::now().time_since_epoch())
+                      .count();
   return log_->finish(std::move(table), holding);
 }
 
