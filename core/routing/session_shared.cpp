@@ -337,6 +337,7 @@ Result<std::unique_ptr<SharedFile>> Session::open_logs(std::shared_ptr<Communica
                        static_cast<std::uint32_t>(node_), entry.log_id};
   if (status.ok() && comm->rank() == 0) {
     status = homes_->enter(entry.marker.id, place, {}, base_size);
+    if (status.ok()) status = homes_->set_pointer(entry.marker.id, 0);
   }
   status = agree_all(*comm, status, "opening a shared file");
   if (!status.ok()) {
@@ -357,6 +358,7 @@ Result<std::unique_ptr<SharedFile>> Session::open_logs(std::shared_ptr<Communica
   options.number = static_cast<std::uint32_t>(number);
   options.name = absolute;
   options.goes_on = goes_on;
+  options.created = plan.value("EXISTS") != "1";
   options.closed = [this, absolute, first = comm->rank() == 0](const LogFile::Closed& closed) {
     return shared_closed(absolute, closed, first);
   };

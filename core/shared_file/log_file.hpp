@@ -28,6 +28,7 @@ class LogFile final : public SharedFile {
     std::uint32_t number = 0;
     std::string name;  // for messages
     bool goes_on = false;  // with a log that was closed before
+    bool created = false;  // there was no such file, so there is one now, even if nobody writes
     // Not collective: told at the end of close(), with the same on all processes.
     std::function<Status(const Closed&)> closed;
   };
@@ -37,7 +38,7 @@ class LogFile final : public SharedFile {
       : options_(std::move(options)),
         homes_(homes),
         log_(std::move(log)),
-        written_(options_.goes_on),
+        written_(options_.goes_on || options_.created),
         reader_(std::move(reader)) {}
 
   Status write(std::span<const Range> ranges, std::span<const std::byte> data) override;
@@ -47,7 +48,7 @@ class LogFile final : public SharedFile {
   Result<std::uint64_t> size() override;
   Status set_size(std::uint64_t size) override;
   Status reserve(std::uint64_t size) override;
-  Status sync() override { return publish(); }
+  Status sync() override { return agree_all(*options_.comm, publish(), "syncing a file"); }
   Result<std::uint64_t> advance_pointer(std::uint64_t by) override;
   Status set_pointer(std::uint64_t to) override;
   Status lock() override;

@@ -28,7 +28,7 @@ for seed; do
   trial model plain --model 1
   trial prefix routed
   compare model prefix
-  rm -r "$work/model" "$work/prefix"
+  rm -rf "$work/model" "$work/prefix" "$work/cache"/*  # a new run knows nothing of the one before
 
   basic=()
   [[ -z ${OMPI_ALLOW_RUN_AS_ROOT:-} || ${MPIEXEC:-} == *mpich* ]] || basic=(--basic 1 --derived 0)
@@ -38,5 +38,5 @@ for seed; do
   trial prefix routed "${basic[@]}"
   unset SCR_ENABLE OMPI_MCA_io
   compare model prefix
-  rm -r "$work/model" "$work/prefix"
+  rm -rf "$work/model" "$work/prefix" "$work/cache"/*  # a new run knows nothing of the one before
 done
