@@ -142,6 +142,10 @@ class Tester {
         return ordered();
       case 5:
         return ask();
+      case 6:
+      case 7:
+      case 8:
+        return exchange();
       default:
         return regions();
     }
@@ -402,6 +406,25 @@ class Tester {
       }
     }
     meet();
+  }
+
+  // The same without any other call of MPI-IO between writing and reading: others see what was
+  // written because there was communication.
+  void exchange() {
+    io_.set_view(0, MPI_BYTE, MPI_BYTE);
+    for (int i = any(1, 4); i > 0; --i) {
+      View own;
+      own.room = 20000;
+      move_at(true, own, rank_ * kRegion);
+      meet();
+      move_at(false, own, mine(0, size_ - 1) * kRegion);
+      meet();
+    }
+  }
+  void move_at(bool write, const View& view, MPI_Offset start) {
+    Piece piece = random_piece(view);
+    piece.offset += start;
+    move(mine(0, 1) == 0 ? Way::kAt : Way::kStartAt, write, piece);
   }
 
   void set_atomicity() {
