@@ -12,6 +12,7 @@ echo "seed $seed"
 newest_written() { sed -n 's/^step \([0-9]*\): checkpoint written$/\1/p' run.out 2>/dev/null | tail -n 1; }
 
 run_and_kill() { # milliseconds after its first checkpoint
+  : >run.out
   cluster run --per-node "$per_node" -x "LD_PRELOAD=$build/lib/libscr_mpiio.so" -n "$ranks" \
     "$examples/heat_parallel" 100000 5 heat.pgm 1 >run.out 2>&1 &
   local run=$! i
