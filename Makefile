@@ -33,6 +33,7 @@ test: all fuzzers ## all tests (under 20 minutes)
 	@ctest --test-dir $(BUILD) --output-on-failure -LE long -j $(TEST_JOBS)
 
 test-long: all fuzzers test-mpich ## all tests and those that take long
+	@bash .ci/bootstrap $(BUILD) packages-long
 	@ctest --test-dir $(BUILD) --output-on-failure -j $(TEST_JOBS)
 
 test-asan: deps ## unit and native tests under AddressSanitizer and UBSan
