@@ -381,6 +381,7 @@ Status roll_forward(FileSystem& fs, const std::string& prefix, std::vector<std::
   const auto intent = read_intent(fs, newest);
   if (intent.status().code() == StatusCode::kNotFound) return {};
   if (intent.ok()) SCR_RETURN_IF_ERROR(remove_directories_of(fs, prefix, intent->superseded));
+  SCR_RETURN_IF_ERROR(remove_scavenge_files(fs, newest));
   return fs.remove_if_exists(intent_path(newest));
 }
 

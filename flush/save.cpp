@@ -190,6 +190,24 @@ class Saver {
     return assigned;
   }
 
+  void remember_failures(const std::map<std::string, NodeReport>& reports) {
+    failed_.clear();
+    for (const std::string& node : nodes_) {
+      const bool copied = std::ranges::any_of(reports, [&](const auto& report) {
+        return is_host(report.first, node) && report.second.error.empty();
+      });
+      if (!copied) failed_.push_back(node);
+    }
+  }
+
+  // Nodes that are up, but whose copy failed, may have what is missing: nothing is lost yet.
+  Status not_lost_yet(const Status& status) const {
+    if (status.code() != StatusCode::kUnrecoverable || failed_.empty()) return status;
+    return {StatusCode::kUnavailable,
+            fmt::format("{}; but scr_copy failed on {}, where it may be: try again",
+                        status.message(), text::join(failed_, ", "))};
+  }
+
   // The first round copies what every node has of its own, and the redundancy data of sets that
   // have lost a node. If more turns out to be missing, the second brings the redundancy data for
   // that, and tries what failed once more.
@@ -203,7 +221,8 @@ class Saver {
     command.copy.copy = request_.copy;
     for (std::size_t round = 0;; ++round) {
       command.copy.assigned = assign(candidate, round);
-      SCR_RETURN_IF_ERROR(run(command).status());
+      SCR_ASSIGN_OR_RETURN(const auto reports, run(command));
+      remember_failures(reports);
       SCR_ASSIGN_OR_RETURN(Scan scan, scan_dataset(fs_, request_.job.prefix, directory));
       const bool asked_for_all = round > 0 && scan.missing == command.copy.missing;
       const bool more_copies = !command.copy.assigned.empty() && round + 1 < kRounds;
@@ -235,7 +254,9 @@ class Saver {
     if (!scan.complete()) {
       RebuildOptions options;
       options.progress = request_.progress;
-      SCR_ASSIGN_OR_RETURN(saved.rebuilt, rebuild_missing(fs_, prefix, *directory, scan, options));
+      auto rebuilt = rebuild_missing(fs_, prefix, *directory, scan, options);
+      SCR_RETURN_IF_ERROR(not_lost_yet(rebuilt.status()));
+      saved.rebuilt = *std::move(rebuilt);
       say(fmt::format("dataset {}: files of {} rank(s) rebuilt", candidate.dataset.id,
                       saved.rebuilt.size()));
     }
@@ -259,6 +280,7 @@ class Saver {
   SaveOutcome& outcome_;
   std::vector<std::string> nodes_;  // that answer
   std::set<std::string> down_;
+  std::vector<std::string> failed_;  // of nodes_, in the last round of copies
 };
 
 }  // namespace

@@ -61,7 +61,7 @@ TEST(ScavengeDamage, DamageOfTwoMembersOfAnXorSetIsUnrecoverable) {
   ScavengeJob job;
   job.write({1});
   flip(job.cached(1, "rank_3.h5"), 17);
-  flip(job.cached(2, "4_of_4_in_1.xor").parent_path() / "3_of_4_in_1.xor", -1);
+  flip(job.cached(2, "3_of_4_in_1.xor"), -1);
   auto outcome = job.save();
   ASSERT_TRUE(outcome.ok());
   EXPECT_EQ(outcome->datasets.at(0).state, SaveState::kUnrecoverable);
@@ -106,7 +106,7 @@ TEST(ScavengeDamage, ADamagedSurvivorInThePrefixIsNeverUsedToRebuild) {
 // what it began.
 class ScavengeCut : public ::testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(Layouts, ScavengeCut, ::testing::Bool(),
-                         [](const auto& info) { return info.param ? "Containers" : "Files"; });
+                         [](const auto& layout) { return layout.param ? "Containers" : "Files"; });
 
 FaultPlan dead_from(std::uint64_t operation) {
   return FaultPlan::fail_at(operation, EIO, FaultPlan::kForever);
@@ -162,7 +162,7 @@ TEST_P(ScavengeCut, ACommitOrRebuildThatStopsAnywhereIsEndedLater) {
     auto first = job.save();
     job.fs = &real_file_system();
     const bool hit = dead.hits() > 0;
-    if (!job.index().entries().empty()) ASSERT_TRUE(job.index().entries().front().complete);
+    for (const IndexEntry& entry : job.index().entries()) ASSERT_TRUE(entry.complete);
     auto outcome = job.save();
     ASSERT_TRUE(outcome.ok()) << outcome.status().to_string();
     ASSERT_TRUE(outcome->all_saved())
@@ -173,6 +173,8 @@ TEST_P(ScavengeCut, ACommitOrRebuildThatStopsAnywhereIsEndedLater) {
     const std::string directory = now.entries().front().directory;
     EXPECT_EQ(now.current(), directory);
     job.expect_bytes(directory, 1);
+    // A directory that was taken before it was said for what goes at the next start of the program.
+    ASSERT_TRUE(clean_up(real_file_system(), job.prefix(), {}).ok());
     ASSERT_THAT(job.leftovers(), IsEmpty()) << "operation " << n;
     ASSERT_TRUE(delete_dataset(real_file_system(), job.prefix(), directory).ok());
     for (int node = 0; node < ScavengeJob::kNodes; ++node)
@@ -397,8 +399,8 @@ TEST(ScavengeHostile, ARankFilemapThatLiesIsRefusedByNameAndNothingIsTouched) {
 }
 
 Hash* first_segment(const Hash& hash) {
-  return const_cast<Hash*>(hash.getf("RANK 2 DSET 1 FLUSHDESC FILE %s SEG 0",
-                                     ScavengeJob::file_name(1, 2, 0).c_str()));
+  return const_cast<Hash*>(
+      hash.getf("RANK 2 DSET 1 FLUSHDESC FILE %s SEG 0", ScavengeJob::file_name(1, 2, 0).c_str()));
 }
 
 TEST(ScavengeHostile, SegmentsThatLeaveTheirContainersAreRefused) {
@@ -484,6 +486,17 @@ TEST(ScavengeHostile, NoFlipOrCutOfOurOwnFilesMakesAWrongDataset) {
   }
   EXPECT_GT(tried, 100U);
   job.expect_saved(job.save_one(), 1);
+}
+
+TEST(ScavengeHostile, ADamagedIndexStopsTheScavengeAndStaysAsItIs) {
+  ScavengeJob job;
+  job.write({1});
+  const std::string path = job.prefix() + "/.scr/index.scr";
+  std::ofstream(path) << "not an index";
+  auto outcome = job.save();
+  EXPECT_EQ(outcome.status().code(), StatusCode::kCorrupt);
+  EXPECT_THAT(std::string(outcome.status().message()), HasSubstr("index.scr"));
+  EXPECT_EQ(read_bytes(path), "not an index");
 }
 
 TEST(ScavengeHostile, ANumberOfRanksThatIsAbsurdTakesNoTimeOrMemory) {

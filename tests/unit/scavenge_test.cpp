@@ -212,5 +212,23 @@ TEST(ScavengeRounds, ANodeThatDoesNotAnswerIsNamedAndRebuilt) {
   job.expect_saved(outcome->datasets[0], 1);
 }
 
+// The node is up, its copy failed: that is not the same as a loss.
+TEST(ScavengeRounds, NodesWhoseCopyFailsAreNoLossYet) {
+  ScavengeJob job;
+  job.write({1});
+  SaveRequest request = job.request();
+  const auto run = request.run;
+  request.run = [&](std::vector<std::string> nodes, const NodeCommand& command) {
+    if (command.kind == NodeCommand::Kind::kCopy) nodes.resize(2);
+    return run(nodes, command);
+  };
+  auto outcome = save_datasets(real_file_system(), request);
+  ASSERT_TRUE(outcome.ok());
+  ASSERT_EQ(outcome->datasets.size(), 1U);
+  EXPECT_EQ(outcome->datasets[0].state, SaveState::kFailed);
+  EXPECT_THAT(outcome->datasets[0].message, HasSubstr("scr_copy failed on node2, node3"));
+  job.expect_saved(job.save_one(), 1);
+}
+
 }  // namespace
 }  // namespace scr::flush::testing
