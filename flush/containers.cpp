@@ -4,6 +4,7 @@
 
 #include "core/base/checksum.hpp"
 #include "core/base/path.hpp"
+#include "core/base/text.hpp"
 
 namespace scr::flush {
 
@@ -11,6 +12,19 @@ std::string container_name(std::uint64_t index) { return "ctr." + std::to_string
 
 std::string parity_container_name(std::uint64_t index) {
   return "ctr.parity." + std::to_string(index) + ".scr";
+}
+
+std::optional<std::uint64_t> container_index(std::string_view name) {
+  constexpr std::string_view kStart = "ctr.";
+  constexpr std::string_view kEnd = ".scr";
+  if (name.size() <= kStart.size() + kEnd.size()) return std::nullopt;
+  const auto index =
+      text::parse_uint(name.substr(kStart.size(), name.size() - kStart.size() - kEnd.size()));
+  return index && container_name(*index) == name ? index : std::nullopt;
+}
+
+std::uint64_t stream_offset(const Segment& segment, std::uint64_t container_size) {
+  return container_index(segment.file).value_or(0) * container_size + segment.offset;
 }
 
 std::vector<Segment> place_in_containers(std::uint64_t offset, std::uint64_t size,

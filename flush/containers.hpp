@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/hash.hpp"
@@ -21,6 +23,10 @@ struct Segment {
 
 std::string container_name(std::uint64_t index);         // ctr.<index>.scr
 std::string parity_container_name(std::uint64_t index);  // ctr.parity.<index>.scr
+// The index, if it is the name of a container with data.
+std::optional<std::uint64_t> container_index(std::string_view name);
+// Where a segment begins in the stream. Its file must be a container.
+std::uint64_t stream_offset(const Segment& segment, std::uint64_t container_size);
 
 // The segments of a file of `size` bytes that starts at `offset` in the stream. An empty file has
 // none.

@@ -9,6 +9,7 @@
 #include "core/base/hash_file.hpp"
 #include "core/base/log.hpp"
 #include "core/routing/marker.hpp"
+#include "flush/flush_descriptor.hpp"
 #include "flush/index.hpp"
 #include "flush/intent.hpp"
 #include "flush/parity.hpp"
@@ -30,8 +31,8 @@ std::uint64_t containers_needed(std::uint64_t stream, std::uint64_t size) {
 
 // Two tries to flush a dataset can share data only if they lay it out alike.
 std::string layout_of(const FlushOptions& options) {
-  if (!options.containers) return "FILES";
-  return fmt::format("CONTAINERS {} {}", options.container_size, options.container_parity);
+  if (!options.containers) return Layout().to_text();
+  return Layout{options.container_size, options.container_parity}.to_text();
 }
 
 // The program has written the name anew, past the cache, since the file was copied.

@@ -11,6 +11,7 @@
 #include "flush/flush.hpp"
 #include "flush/index.hpp"
 #include "flush/parity.hpp"
+#include "flush/rank_filemap.hpp"
 
 namespace scr::flush {
 
@@ -37,7 +38,47 @@ Result<std::vector<std::string>> dataset_directories(FileSystem& fs, const std::
 bool is_own_file(const std::string& name) {
   return name == kIntentName || name == kSummaryName || name.starts_with("rank2file.") ||
          name.starts_with("ctr.") || (name.starts_with(".") && name.ends_with(".tmp")) ||
-         name.find(".tmp.") != std::string::npos || name.ends_with(".scrfilemap");
+         name.find(".tmp.") != std::string::npos || rank_of_filemap_name(name) ||
+         is_redundancy_file_name(name);
+}
+
+// Removes the temporary files that a scavenge has listed. A rank filemap that cannot be read tells
+// nothing; what it lists stays.
+Status remove_scavenged(FileSystem& fs, const std::string& prefix, const std::string& directory,
+                        const DatasetDescriptor& dataset) {
+  SCR_ASSIGN_OR_RETURN(const auto base, fs.open_directory(prefix, /*no_follow=*/false));
+  SCR_ASSIGN_OR_RETURN(const auto opened, fs.open_directory(directory));
+  SCR_ASSIGN_OR_RETURN(const auto entries, fs.list(directory));
+  for (const DirectoryEntry& found : entries) {
+    const auto rank = rank_of_filemap_name(found.name);
+    if (!rank) continue;
+    const auto entry = read_rank_filemap(fs, *opened, *rank, dataset);
+    if (!entry.ok()) {
+      log::warning("temporary files of rank {} of dataset {} ('{}') may remain: {}", *rank,
+                   dataset.id, dataset.name, entry.status().message());
+      continue;
+    }
+    for (const FileMeta& meta : entry->files) {
+      if (meta.type != FileType::kFull) continue;
+      const Status removed = fs.remove_if_exists(At(*base, temporary_name(meta.file, dataset)));
+      // A symbolic link on the way is nobody's of ours.
+      if (!removed.ok() && removed.code() != StatusCode::kPermissionDenied) return removed;
+    }
+  }
+  return {};
+}
+
+// What a scavenge needed besides the data: rank filemaps and redundancy files.
+Status remove_scavenge_files(FileSystem& fs, const std::string& directory) {
+  const auto opened = fs.open_directory(directory);
+  if (opened.status().code() == StatusCode::kNotFound) return {};
+  SCR_RETURN_IF_ERROR(opened.status());
+  SCR_ASSIGN_OR_RETURN(const auto entries, fs.list(directory));
+  for (const DirectoryEntry& found : entries) {
+    if (rank_of_filemap_name(found.name) || is_redundancy_file_name(found.name))
+      SCR_RETURN_IF_ERROR(fs.remove_if_exists(At(**opened, found.name)));
+  }
+  return {};
 }
 
 // Calls `action(base, file)` for every file of a dataset that the flush itself wrote: plain files,
@@ -122,6 +163,7 @@ Status remove_begun(FileSystem& fs, const std::string& prefix, const std::string
   } else if (!status.ok() && status.code() != StatusCode::kNotFound) {
     return status;
   }
+  SCR_RETURN_IF_ERROR(remove_scavenged(fs, prefix, prefix + "/.scr/" + directory_name, owner));
   return remove_dataset_directory(fs, prefix, directory_name);
 }
 
@@ -298,6 +340,7 @@ Status add_to_index(FileSystem& fs, const std::string& prefix, const std::string
     return {};
   }));
   SCR_RETURN_IF_ERROR(remove_directories_of(fs, prefix, superseded));
+  SCR_RETURN_IF_ERROR(remove_scavenge_files(fs, prefix + "/.scr/" + directory_name));
   return fs.remove_if_exists(intent_path(prefix + "/.scr/" + directory_name));
 }
 

@@ -21,6 +21,7 @@ constexpr std::array kNumbers = {
     NumberKey{"HaltSeconds", &HaltConditions::halt_seconds},
 };
 constexpr std::string_view kExitReason = "ExitReason";
+constexpr std::string_view kImmediate = "Immediate";
 
 Result<HaltConditions> parse(const Hash& hash, const At& at) {
   auto conditions = HaltConditions::from_hash(hash);
@@ -44,6 +45,7 @@ Hash HaltConditions::to_hash() const {
     if (const auto& value = this->*number.field) hash.set_value(number.key, *value);
   }
   if (!exit_reason.empty()) hash.set_value(kExitReason, exit_reason);
+  if (immediate) hash.set_value(kImmediate, 1);
   return hash;
 }
 
@@ -59,6 +61,10 @@ Result<HaltConditions> HaltConditions::from_hash(const Hash& hash) {
   }
   if (hash.contains(kExitReason)) {
     SCR_ASSIGN_OR_RETURN(conditions.exit_reason, hash.require_value(kExitReason));
+  }
+  if (hash.contains(kImmediate)) {
+    SCR_ASSIGN_OR_RETURN(const std::int64_t immediate, hash.require_int(kImmediate));
+    conditions.immediate = immediate != 0;
   }
   return conditions;
 }
@@ -99,6 +105,7 @@ Result<HaltConditions> update_halt_file(FileSystem& fs, const At& at,
   if (after == before) return after;
   for (const NumberKey& number : kNumbers) file.hash().unset(number.key);
   file.hash().unset(kExitReason);
+  file.hash().unset(kImmediate);
   file.hash().merge(after.to_hash());
   SCR_RETURN_IF_ERROR(file.write(Durability::kDurable));
   return after;

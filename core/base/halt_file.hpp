@@ -28,6 +28,7 @@ struct HaltConditions {
   std::optional<std::int64_t> exit_before = {};       // the run must be over at this time ...
   std::optional<std::int64_t> halt_seconds = {};      // ... and needs so long to end
   std::string exit_reason = {};                       // if not empty: stop, for this reason
+  bool immediate = false;  // with a reason: scr_run does not wait for the next checkpoint
 
   Hash to_hash() const;
   // Numbers that are none, or negative, are kCorrupt.

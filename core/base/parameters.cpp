@@ -238,6 +238,13 @@ void add_job(Table& table) {
                    .default_note = "from the batch system"});
   table.push_back({"SCR_EXCLUDE_NODES", text_line(), "",
                    "Nodes that scr_run does not use, as the batch system writes them."});
+  table.push_back({.name = "SCR_REMOTE_SHELL",
+                   .spec = text_line(),
+                   .default_text = "",
+                   .description = "Command with which commands are run on other nodes; it gets a "
+                                  "host and a line for the shell there, as ssh does.",
+                   .default_note = "srun in a job of Slurm, else pdsh, ssh or mpirun, whichever "
+                                   "is there"});
   table.push_back({.name = "SCR_JOB_ID",
                    .spec = name(),
                    .default_text = "",
@@ -316,7 +323,7 @@ const Parameter* find_parameter(std::string_view name) {
 }
 
 bool is_other_known_variable(std::string_view name) {
-  constexpr std::array<std::string_view, 1> kOthers = {"SCR_FAULT"};
+  constexpr std::array<std::string_view, 2> kOthers = {"SCR_FAULT", "SCR_RUN_ID"};
   return std::find(kOthers.begin(), kOthers.end(), name) != kOthers.end();
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <syslog.h>
 
+#include <array>
 #include <ctime>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -243,8 +244,20 @@ std::string_view event_type_name(EventType type) {
       return "halt";
     case EventType::kNodeFailure:
       return "node failure";
+    case EventType::kLaunch:
+      return "launch";
+    case EventType::kRelaunch:
+      return "relaunch";
   }
   return "unknown";
+}
+
+std::span<const EventType> event_types() {
+  using enum EventType;
+  static constexpr std::array kTypes = {kRun,         kCompute, kCheckpoint, kOutput,  kEncode,
+                                        kFlush,       kFetch,   kRebuild,    kRestart, kHalt,
+                                        kNodeFailure, kLaunch,  kRelaunch};
+  return kTypes;
 }
 
 EventLog::EventLog() = default;

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,10 +36,13 @@ enum class EventType {
   kRestart,     // Start_restart to Complete_restart
   kHalt,        // the run is told to stop
   kNodeFailure,
+  kLaunch,    // scr_run: one start of the program to its end
+  kRelaunch,  // scr_run: starts the program again, or says why not
 };
 
-// "run", "compute", ..., "node failure".
+// "run", "compute", ..., "relaunch".
 std::string_view event_type_name(EventType type);
+std::span<const EventType> event_types();
 
 struct EventLogOptions {
   bool enable = false;         // SCR_LOG_ENABLE; without it an EventLog does nothing

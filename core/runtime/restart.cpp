@@ -12,8 +12,8 @@
 #include "core/base/progress.hpp"
 #include "core/base/text.hpp"
 #include "core/runtime/file_mover.hpp"
-#include "core/runtime/stored_descriptor.hpp"
 #include "redundancy/redundancy.hpp"
+#include "redundancy/stored_descriptor.hpp"
 
 namespace scr {
 

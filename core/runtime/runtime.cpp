@@ -87,7 +87,10 @@ Status Runtime::open_job() {
     const double halt_seconds = config.get_double("SCR_HALT_SECONDS");
     auto halt = update_halt_file(c.fs(), halt_file(), [&](HaltConditions& conditions) {
       if (conditions.exit_reason == kFinalizeCalled) conditions.exit_reason.clear();
-      if (end_time > 0) conditions.exit_before = static_cast<std::int64_t>(end_time);
+      // A time that is over was the end of an earlier job; one before our end was set by a user.
+      const auto end = static_cast<std::int64_t>(end_time);
+      const std::int64_t set = conditions.exit_before.value_or(0);
+      if (end > 0 && (set > end || set <= std::time(nullptr))) conditions.exit_before = end;
       if (halt_seconds > 0) conditions.halt_seconds = static_cast<std::int64_t>(halt_seconds);
     });
     status = halt.status();

@@ -200,7 +200,7 @@ class Runtime {
   std::optional<JobOwner> owner_;
   std::unique_ptr<File> prefix_lock_;         // on rank 0
   bool prefix_is_shared_ = false;             // with other processes that work alone
-  std::optional<JobOwnerInfo> prefix_owner_;  // on rank 0, where the prefix directory has no locks
+  std::optional<JobOwnerInfo> prefix_owner_;  // on rank 0, if signs of life are written there
   EventLog log_;
   EventToken run_event_;
   EventToken compute_event_;

@@ -7,11 +7,11 @@
 #include "core/base/log.hpp"
 #include "core/base/progress.hpp"
 #include "core/runtime/runtime.hpp"
-#include "core/runtime/stored_descriptor.hpp"
 #include "flush/fetch.hpp"
 #include "flush/index.hpp"
 #include "flush/intent.hpp"
 #include "flush/parity.hpp"
+#include "redundancy/stored_descriptor.hpp"
 
 namespace scr {
 
@@ -78,10 +78,10 @@ Status Runtime::open_prefix() {
       info.heartbeat = std::time(nullptr);
       info.prefix = c.job().prefix;
       status = directory.status();
-      if (status.ok() && prefix_owner_) {
-        status = check_no_other_job(c.fs(), **directory, info);
-        prefix_owner_ = info;
-      }
+      if (status.ok() && prefix_owner_) status = check_no_other_job(c.fs(), **directory, info);
+      // The launcher's watchdog looks for signs of life here, too.
+      const bool watched = config::Environment::current().get("SCR_RUN_ID").has_value();
+      if (prefix_owner_ || watched) prefix_owner_ = info;
       if (status.ok()) status = write_owner_file(c.fs(), **directory, info);
     }
     if (status.ok() && c.config().get_bool("SCR_PREFIX_PURGE")) trim_prefix(0);
@@ -108,7 +108,8 @@ Status Runtime::open_prefix() {
   return {};
 }
 
-// Where the prefix directory has no locks, other jobs see by the heartbeat that this one lives.
+// Where the prefix directory has no locks, other jobs see by the heartbeat that this one lives;
+// scr_run sees that it completes checkpoints.
 void Runtime::give_sign_of_life(bool alive) {
   if (!prefix_owner_) return;
   prefix_owner_->heartbeat = alive ? std::time(nullptr) : 0;

@@ -12,10 +12,10 @@
 #include "core/base/path.hpp"
 #include "core/runtime/room.hpp"
 #include "core/runtime/runtime.hpp"
-#include "core/runtime/stored_descriptor.hpp"
 #include "core/scr.h"
-#include "flush/containers.hpp"
 #include "flush/fetch.hpp"
+#include "flush/flush_descriptor.hpp"
+#include "redundancy/stored_descriptor.hpp"
 
 namespace scr {
 
@@ -291,16 +291,18 @@ Status Runtime::record_files(bool valid) {
 // Collective: where the files would be in containers, so that a serial copy after a crash
 // (scr_copy) writes the same ones that a flush does.
 void Runtime::plan_containers(FilemapEntry& entry) {
-  const std::uint64_t size = context_->config().get_bytes("SCR_CONTAINER_SIZE");
+  flush::FlushDescriptor descriptor;
+  descriptor.layout.container_size = context_->config().get_bytes("SCR_CONTAINER_SIZE");
+  descriptor.layout.container_parity = context_->config().get_uint("SCR_CONTAINER_PARITY");
   std::uint64_t bytes = 0;
   for (const FileMeta& meta : entry.files) bytes += meta.size;
   std::uint64_t offset = flush::offset_in_stream(context_->world(), context_->node(), bytes);
-  entry.flush.set_value("CONTAINER_SIZE", size);
   for (const FileMeta& meta : entry.files) {
-    const auto segments = flush::place_in_containers(offset, meta.size, size);
-    entry.flush.at("FILE").at(meta.file).set("SEG", flush::segments_to_hash(segments));
+    descriptor.segments[meta.file] =
+        flush::place_in_containers(offset, meta.size, descriptor.layout.container_size);
     offset += meta.size;
   }
+  entry.flush = descriptor.to_hash();
 }
 
 // Files that the program wrote straight to the prefix directory: checked, made durable, and

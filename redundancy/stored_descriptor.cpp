@@ -1,4 +1,4 @@
-#include "core/runtime/stored_descriptor.hpp"
+#include "redundancy/stored_descriptor.hpp"
 
 #include "core/base/path.hpp"
 

@@ -1,0 +1,97 @@
+#include "core/job/run_plan.hpp"
+
+#include <fmt/format.h>
+
+#include "core/base/text.hpp"
+#include "core/job/batch_system.hpp"
+#include "core/job/time_text.hpp"
+
+namespace scr::job {
+namespace {
+
+std::string routes(const JobSettings& job) {
+  std::string text;
+  for (const config::RouteRule& rule : job.config().routes()) {
+    text += fmt::format("  files like {}: {}\n", rule.pattern, config::route_type_name(rule.type));
+  }
+  if (!text.empty()) return text + "  all else as without h5scr\n";
+  return fmt::format("  files that are created for writing below {}\n  all else as without h5scr\n",
+                     job.prefix());
+}
+
+std::string survives(const config::RedundancyDescriptor& descriptor, std::size_t nodes) {
+  const std::string group = descriptor.group == "NODE" ? "node" : descriptor.group + " group";
+  if (nodes < 2 && descriptor.group == "NODE") {
+    return "no loss: there is one node, so nobody else can keep a copy";
+  }
+  switch (descriptor.type) {
+    case config::CopyType::kSingle:
+      return fmt::format("no loss of a {}", group);
+    case config::CopyType::kPartner:
+      return fmt::format("the loss of any one {}, and of more that are not neighbours", group);
+    case config::CopyType::kXor:
+      return fmt::format("the loss of one {} in each set of {}", group,
+                         std::min<std::uint64_t>(descriptor.set_size, nodes));
+    case config::CopyType::kRs:
+      return fmt::format("the loss of {} {}s in each set of {}", descriptor.set_failures, group,
+                         std::min<std::uint64_t>(descriptor.set_size, nodes));
+  }
+  return {};
+}
+
+std::string redundancy(const JobSettings& job, std::size_t nodes) {
+  std::string text;
+  for (const config::RedundancyDescriptor& descriptor : job.config().redundancy()) {
+    if (!descriptor.enabled) continue;
+    text +=
+        fmt::format("  every {}: {} in {}/{}: survives {}\n",
+                    descriptor.interval == 1 ? "checkpoint"
+                                             : fmt::format("{}th checkpoint", descriptor.interval),
+                    config::copy_type_name(descriptor.type), descriptor.store,
+                    job.info().private_path(), survives(descriptor, nodes));
+  }
+  return text;
+}
+
+std::string limits(const JobSettings& job) {
+  std::string text;
+  const config::Config& config = job.config();
+  if (const auto end = job_end_time(config, job.environment())) {
+    text += fmt::format("  the job ends at {}", format_time(*end));
+    const double before = config.get_double("SCR_HALT_SECONDS");
+    text += before > 0 ? fmt::format(", the program {:.0f} seconds before\n", before)
+                       : "; SCR_HALT_SECONDS would end the program in time\n";
+  }
+  if (const double watch = config.get_double("SCR_WATCHDOG_TIMEOUT"); watch > 0) {
+    text += fmt::format("  a program without a checkpoint for {:.0f} seconds is ended\n", watch);
+  }
+  text += fmt::format("  runs at most: {}\n", config.get_string("SCR_RUNS"));
+  return text;
+}
+
+}  // namespace
+
+std::string describe_plan(const JobSettings& job, RunLoop& loop) {
+  std::string text =
+      fmt::format("job {} of {} under {}, {} nodes: {}\n", job.info().job_id, job.info().user,
+                  batch_system_name(detect_batch_system(job.environment())) == "none"
+                      ? "no batch system"
+                      : batch_system_name(detect_batch_system(job.environment())),
+                  loop.nodes().size(), compress_hosts(loop.nodes()));
+  text += fmt::format("other nodes are reached by {}\n", loop.shell().name());
+  text += "goes to the cache:\n" + routes(job);
+  text += "is protected there:\n" + redundancy(job, loop.nodes().size());
+  text +=
+      fmt::format("is copied to {}:\n  {}\n", job.prefix(),
+                  job.config().get_uint("SCR_FLUSH") == 0
+                      ? "nothing (SCR_FLUSH=0)"
+                      : "as SCR_FLUSH says; every dataset of a program that does not call SCR_*");
+  text += "limits:\n" + limits(job);
+  const auto command = loop.next_command();
+  text += fmt::format(
+      "starts by {}:\n  {}\n", loop.command().kind_name(),
+      command.ok() ? shell_quoted(command->words()) : std::string(command.status().message()));
+  return text;
+}
+
+}  // namespace scr::job

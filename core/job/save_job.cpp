@@ -1,0 +1,113 @@
+#include "core/job/save_job.hpp"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include "core/base/log.hpp"
+#include "core/base/text.hpp"
+#include "core/job/batch_system.hpp"
+#include "core/job/installation.hpp"
+#include "core/job/remote.hpp"
+
+namespace scr::job {
+namespace {
+
+mode_t current_umask() {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  return mask;
+}
+
+// Nodes that may have something in their caches, and those that cannot be asked.
+struct Nodes {
+  Hosts up;
+  Hosts down;
+};
+
+// A node that the user excludes from runs may well hold data, so only those count as down that are.
+Result<Nodes> find_nodes(const JobSettings& job, const SaveJobOptions& options) {
+  Hosts all;
+  if (options.nodes) {
+    all = unique_hosts(*options.nodes);
+  } else {
+    SCR_ASSIGN_OR_RETURN(all, job_nodes(job.fs(), job.config(), job.environment()));
+  }
+  Nodes nodes;
+  for (const std::string& host : options.down) {
+    if (const std::string name = name_in_list(all, host); !name.empty()) nodes.down.push_back(name);
+  }
+  nodes.up = hosts_minus(all, nodes.down);
+  const Hosts known = nodes_known_as_down(job.environment(), nodes.up);
+  nodes.down.insert(nodes.down.end(), known.begin(), known.end());
+  nodes.up = hosts_minus(nodes.up, known);
+  if (nodes.up.empty()) return failed_precondition("none of the job's nodes is up");
+  return nodes;
+}
+
+// Runs scr_copy on nodes. A node that fails writes no report, or one that says why; its last words
+// are for the user.
+Status run_on_nodes(const RemoteShell& shell, const SaveJobOptions& options,
+                    const std::vector<std::string>& nodes, const flush::NodeCommand& command) {
+  Words words = {find_installation().bin + "/scr_copy"};
+  const auto arguments = flush::to_words(command);
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  ProcessOptions process;
+  process.timeout = command.kind == flush::NodeCommand::Kind::kCopy ? options.copy_timeout
+                                                                    : options.answer_timeout;
+  process.at_once = nodes.size();
+  for (const RemoteResult& result : shell.run(nodes, words, process)) {
+    if (result.process.ok() || !options.say) continue;
+    options.say(
+        fmt::format("scr_copy on {}: {}", result.host, text::escape(result.process.summary())));
+  }
+  return {};
+}
+
+void log_outcome(const JobSettings& job, const flush::SaveOutcome& outcome, double seconds) {
+  EventLog log = job.open_log("scavenge");
+  for (const flush::SavedDataset& saved : outcome.datasets) {
+    if (saved.state == flush::SaveState::kThere) continue;
+    const bool ok = saved.state == flush::SaveState::kSaved;
+    std::string note = saved.message;
+    if (ok)
+      note = fmt::format("scavenged from the caches, {} rank(s) rebuilt", saved.rebuilt.size());
+    log.once(EventType::kFlush,
+             {.ok = ok,
+              .bytes = saved.dataset.size,
+              .files = saved.dataset.files,
+              .seconds = seconds,
+              .ranks = saved.dataset.ranks,
+              .down_nodes = outcome.silent,
+              .note = note},
+             saved.dataset.id, saved.dataset.name);
+  }
+}
+
+}  // namespace
+
+Result<flush::SaveOutcome> save_job(const JobSettings& job, const SaveJobOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  SCR_ASSIGN_OR_RETURN(const Nodes nodes, find_nodes(job, options));
+  SCR_ASSIGN_OR_RETURN(const RemoteShell shell,
+                       RemoteShell::choose(job.config(), job.environment()));
+  SCR_RETURN_IF_ERROR(job.fs().make_directories(job.prefix_scr()));
+  SCR_ASSIGN_OR_RETURN(const auto lock,
+                       flush::lock_prefix(job.fs(), job.prefix(), options.patience));
+  flush::SaveRequest request;
+  request.job = {job.control_directory(), job.prefix()};
+  request.nodes = nodes.up;
+  request.down = {nodes.down.begin(), nodes.down.end()};
+  request.copy.buffer = job.config().get_bytes("SCR_FILE_BUF_SIZE");
+  request.dataset = options.dataset;
+  request.say = options.say;
+  request.run = [&](const std::vector<std::string>& on, flush::NodeCommand command) {
+    command.umask = current_umask();
+    return run_on_nodes(shell, options, on, command);
+  };
+  SCR_ASSIGN_OR_RETURN(flush::SaveOutcome outcome, flush::save_datasets(job.fs(), request));
+  log_outcome(job, outcome,
+              std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  return outcome;
+}
+
+}  // namespace scr::job

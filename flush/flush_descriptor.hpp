@@ -1,0 +1,38 @@
+// FlushDescriptor: where the files of a rank go in the prefix directory, as kept in its filemap
+// (FLUSHDESC) from the moment the dataset is complete, so that a copy without MPI (scr_copy) lays
+// them out as a flush does. Format: docs/formats/filemap.md.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/base/filemap.hpp"
+#include "flush/containers.hpp"
+
+namespace scr::flush {
+
+// How the data of a dataset lies in the prefix directory: as files, or in containers.
+struct Layout {
+  std::uint64_t container_size = 0;  // 0: plain files
+  std::uint64_t container_parity = 0;
+
+  bool containers() const { return container_size > 0; }
+  // As the intent says it: "FILES", or "CONTAINERS <size> <parity>".
+  std::string to_text() const;
+  static Result<Layout> from_text(const std::string& text);
+  bool operator==(const Layout&) const = default;
+};
+
+struct FlushDescriptor {
+  Layout layout;
+  std::map<std::string, std::vector<Segment>> segments;  // by file; none for plain files
+
+  Hash to_hash() const;
+  // That of a filemap entry. In containers every application file of the entry has segments that
+  // hold its size, lie inside containers and have the containers' names; else kCorrupt.
+  static Result<FlushDescriptor> of(const FilemapEntry& entry);
+  bool operator==(const FlushDescriptor&) const = default;
+};
+
+}  // namespace scr::flush

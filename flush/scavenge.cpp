@@ -1,0 +1,186 @@
+#include "flush/scavenge.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/text.hpp"
+#include "core/mpi/single_communicator.hpp"
+#include "flush/flush.hpp"
+#include "flush/index.hpp"
+#include "flush/parity.hpp"
+#include "flush/summary.hpp"
+
+namespace scr::flush {
+
+namespace {
+
+std::string path_of(const std::string& prefix, const std::string& name) {
+  return prefix + "/.scr/" + name;
+}
+
+// --- commit
+
+RankFiles stored_files(const ScannedRank& rank) {
+  RankFiles files;
+  for (const FileMeta& meta : rank.entry.files) {
+    if (meta.type != FileType::kFull) continue;
+    StoredFile file;
+    file.file = meta.file;
+    file.size = meta.size;
+    file.crc = *meta.crc;
+    file.in_container = rank.descriptor.layout.containers();
+    if (file.in_container) file.segments = rank.descriptor.segments.at(meta.file);
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+// What the files of the dataset are in the prefix directory, by rank: here a file that is not to
+// stay as it was in the cache would get its final form.
+std::map<int, RankFiles> final_form(const Scan& scan) {
+  std::map<int, RankFiles> files;
+  for (const auto& [rank, scanned] : scan.ranks) files.emplace(rank, stored_files(scanned));
+  return files;
+}
+
+// The segments of all files fill the stream without a gap and without an overlap.
+Status check_stream(const std::map<int, RankFiles>& ranks, std::uint64_t container_size,
+                    std::uint64_t& stream) {
+  std::map<std::uint64_t, std::uint64_t> pieces;  // begin to end
+  for (const auto& [rank, files] : ranks) {
+    for (const StoredFile& file : files) {
+      for (const Segment& segment : file.segments) {
+        const auto begin = stream_offset(segment, container_size);
+        if (!pieces.emplace(begin, begin + segment.length).second)
+          return corrupt(fmt::format("two files lie at the same place of '{}'", segment.file));
+      }
+    }
+  }
+  stream = 0;
+  for (const auto& [begin, end] : pieces) {
+    if (begin != stream)
+      return corrupt(fmt::format("the files in containers {} at byte {} of the stream",
+                                 begin > stream ? "leave a gap" : "overlap",
+                                 std::min(begin, stream)));
+    stream = end;
+  }
+  return {};
+}
+
+class Committer {
+ public:
+  Committer(FileSystem& fs, const std::string& prefix, const std::string& name, const Scan& scan)
+      : fs_(fs), prefix_(prefix), directory_(path_of(prefix, name)), scan_(scan) {}
+
+  Status run() {
+    const std::map<int, RankFiles> ranks = final_form(scan_);
+    summary_.dataset = scan_.dataset();
+    summary_.dataset.complete = true;
+    summary_.complete = true;
+    Intent intent = scan_.intent;
+    intent.superseded.clear();
+    if (scan_.layout.containers()) {
+      SCR_RETURN_IF_ERROR(describe_containers(ranks));
+    } else {
+      SCR_ASSIGN_OR_RETURN(intent.superseded, superseded_by(ranks));
+    }
+    SCR_RETURN_IF_ERROR(write_ranks(ranks));
+    SCR_RETURN_IF_ERROR(write_intent(fs_, directory_, intent, Durability::kDurable));
+    SCR_RETURN_IF_ERROR(fs_.sync_directory(prefix_ + "/.scr"));
+    SCR_RETURN_IF_ERROR(write_summary(fs_, directory_, summary_));
+    SCR_ASSIGN_OR_RETURN(const bool ended, roll_forward_dataset(fs_, prefix_, scan_.dataset()));
+    if (ended) return {};
+    return internal_error(
+        fmt::format("'{}' was committed, but is not complete in the index", directory_));
+  }
+
+ private:
+  Status write_ranks(const std::map<int, RankFiles>& ranks) {
+    for (int block = 0; block < rank2file_block_count(scan_.dataset().ranks); ++block) {
+      const auto begin = ranks.lower_bound(block * kRanksPerBlock);
+      const auto end = std::int64_t{block + 1} * kRanksPerBlock;
+      std::map<int, RankFiles> part;
+      for (auto rank = begin; rank != ranks.end() && rank->first < end; ++rank) part.insert(*rank);
+      SCR_RETURN_IF_ERROR(write_rank2file_block(fs_, directory_, block, part));
+    }
+    return write_rank2file_top(fs_, directory_, scan_.dataset().ranks);
+  }
+
+  Result<std::vector<Superseded>> superseded_by(const std::map<int, RankFiles>& ranks) {
+    SingleCommunicator alone;
+    RankFiles all;
+    for (const auto& [rank, files] : ranks) all.insert(all.end(), files.begin(), files.end());
+    return find_superseded(alone, fs_, prefix_, scan_.dataset(), all);
+  }
+
+  Status describe_containers(const std::map<int, RankFiles>& ranks) {
+    summary_.containers = true;
+    summary_.container_size = scan_.layout.container_size;
+    SCR_RETURN_IF_ERROR(check_stream(ranks, summary_.container_size, summary_.stream_size));
+    summary_.container_count = summary_.stream_size / summary_.container_size +
+                               (summary_.stream_size % summary_.container_size != 0 ? 1 : 0);
+    summary_.container_parity = summary_.container_count > 0 ? scan_.layout.container_parity : 0;
+    if (summary_.container_parity == 0) return {};
+    std::vector<std::string> data;
+    std::vector<std::string> parity;
+    for (std::uint64_t i = 0; i < summary_.container_count; ++i)
+      data.push_back(temporary_path(container_name(i)));
+    for (std::uint64_t i = 0; i < parity_container_count(summary_); ++i)
+      parity.push_back(temporary_path(parity_container_name(i)));
+    SingleCommunicator alone;
+    SCR_ASSIGN_OR_RETURN(summary_.parity_crcs,
+                         write_parity_containers(alone, fs_, summary_, data, parity));
+    return {};
+  }
+
+  std::string temporary_path(const std::string& file) const {
+    return directory_ + "/" + temporary_name(file, scan_.dataset());
+  }
+
+  FileSystem& fs_;
+  const std::string& prefix_;
+  std::string directory_;
+  const Scan& scan_;
+  Summary summary_;
+};
+
+}  // namespace
+
+Result<std::optional<std::string>> begin_scavenge(FileSystem& fs, const std::string& prefix,
+                                                  const DatasetDescriptor& dataset,
+                                                  const Layout& layout) {
+  SCR_RETURN_IF_ERROR(fs.make_directories(prefix + "/.scr"));
+  SCR_ASSIGN_OR_RETURN(const bool ended, roll_forward_dataset(fs, prefix, dataset));
+  if (ended) return std::optional<std::string>();
+  SCR_ASSIGN_OR_RETURN(const Index index, read_index(fs, prefix));
+  for (const IndexEntry& entry : index.entries()) {
+    if (entry.complete && entry.id() == dataset.id && entry.dataset.created == dataset.created)
+      return std::optional<std::string>();
+  }
+  SCR_ASSIGN_OR_RETURN(std::string found, find_intent(fs, prefix, dataset));
+  if (!found.empty()) {
+    SCR_ASSIGN_OR_RETURN(const auto taken, take_up(fs, prefix, found, layout.to_text()));
+    if (taken) return std::optional<std::string>(std::move(found));
+  }
+  SCR_ASSIGN_OR_RETURN(std::string name, make_dataset_directory(fs, prefix, dataset.id));
+  Intent intent;
+  intent.dataset = dataset;
+  intent.layout = layout.to_text();
+  const Status status = write_intent(fs, path_of(prefix, name), intent, Durability::kDurable);
+  if (!status.ok()) (void)remove_dataset_directory(fs, prefix, name);
+  SCR_RETURN_IF_ERROR(status);
+  return std::optional<std::string>(std::move(name));
+}
+
+Status commit_scavenge(FileSystem& fs, const std::string& prefix, const std::string& name) {
+  SCR_ASSIGN_OR_RETURN(const Scan scan, scan_dataset(fs, prefix, name));
+  if (!scan.complete()) {
+    return failed_precondition(fmt::format("files of rank {} of dataset {} ('{}') are missing",
+                                           scan.missing.to_text(), scan.dataset().id,
+                                           text::escape(scan.dataset().name)));
+  }
+  return Committer(fs, prefix, name, scan).run();
+}
+
+}  // namespace scr::flush

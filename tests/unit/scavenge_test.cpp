@@ -1,0 +1,216 @@
+// At the end of an allocation, with the newest dataset only in the caches: it is brought to the
+// prefix directory byte by byte, whatever may be lost, or refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/flush_file.hpp"
+#include "flush/flush.hpp"
+#include "tests/unit/scavenge_fixture.hpp"
+
+namespace scr::flush::testing {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+struct Case {
+  std::string scheme;
+  std::vector<std::vector<int>> bearable;  // sets of nodes to lose
+  std::vector<int> unbearable;
+  bool containers;
+};
+
+std::string name_of(const ::testing::TestParamInfo<Case>& info) {
+  return info.param.scheme + (info.param.containers ? "InContainers" : "AsFiles");
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const bool containers : {false, true}) {
+    cases.push_back({"SINGLE", {{}}, {1}, containers});
+    cases.push_back({"PARTNER", {{}, {0}, {3}, {0, 2}}, {1, 2}, containers});
+    cases.push_back({"XOR", {{}, {0}, {1}, {2}, {3}}, {0, 2}, containers});
+    cases.push_back({"RS", {{}, {0}, {0, 1}, {1, 3}, {0, 3}}, {0, 1, 2}, containers});
+  }
+  return cases;
+}
+
+std::vector<std::string> settings_of(const Case& c) {
+  std::vector<std::string> settings = {"SCR_COPY_TYPE=" + c.scheme, "SCR_SET_FAILURES=2"};
+  if (c.containers) {
+    settings.insert(settings.end(),
+                    {"SCR_USE_CONTAINERS=1", "SCR_CONTAINER_SIZE=700", "SCR_CONTAINER_PARITY=1"});
+  }
+  return settings;
+}
+
+class Scavenge : public ::testing::TestWithParam<Case> {};
+
+TEST_P(Scavenge, SavesEveryByteWhenLossesCanBeBorne) {
+  for (const std::vector<int>& lost : GetParam().bearable) {
+    for (const bool down_is_known : {true, false}) {
+      SCOPED_TRACE(fmt::format("lost nodes [{}], {}", fmt::join(lost, " "), down_is_known));
+      ScavengeJob job(settings_of(GetParam()));
+      job.write({1});
+      job.down_is_known = down_is_known;
+      for (const int node : lost) job.lose(node);
+      const SavedDataset saved = job.save_one();
+      ASSERT_NO_FATAL_FAILURE(job.expect_saved(saved, 1));
+      EXPECT_EQ(saved.rebuilt.size(), 2 * lost.size());
+      if (lost.empty() && !down_is_known) continue;
+      // Once more: it is there, and nothing happens.
+      const auto before = ScavengeJob::snapshot(job.prefix());
+      auto again = job.save();
+      ASSERT_TRUE(again.ok());
+      EXPECT_THAT(again->datasets, IsEmpty());
+      EXPECT_EQ(ScavengeJob::snapshot(job.prefix()), before);
+    }
+  }
+}
+
+TEST_P(Scavenge, LeavesTheOlderCheckpointCurrentWhenTooMuchIsLost) {
+  ScavengeJob job(settings_of(GetParam()));
+  job.write({1}, {"SCR_FLUSH=1"});
+  job.write({2});
+  ASSERT_EQ(job.index().current(), "scr.dataset.1");
+  for (const int node : GetParam().unbearable) job.lose(node);
+  auto outcome = job.save();
+  ASSERT_TRUE(outcome.ok()) << outcome.status().to_string();
+  ASSERT_EQ(outcome->datasets.size(), 1U);
+  EXPECT_FALSE(outcome->all_saved());
+  EXPECT_EQ(outcome->datasets[0].state, SaveState::kUnrecoverable);
+  EXPECT_THAT(outcome->datasets[0].message, HasSubstr("unrecoverable"));
+  EXPECT_THAT(outcome->datasets[0].message,
+              HasSubstr(std::to_string(2 * GetParam().unbearable[0])));  // a rank that is lost
+  EXPECT_EQ(job.index().current(), "scr.dataset.1");
+  EXPECT_EQ(job.index().entries().size(), 1U);
+  job.expect_bytes("scr.dataset.1", 1);
+  // The next start of the program takes away what came of it.
+  ASSERT_TRUE(clean_up(real_file_system(), job.prefix(), {}).ok());
+  EXPECT_THAT(job.leftovers(), IsEmpty());
+  job.expect_bytes("scr.dataset.1", 1);
+}
+
+TEST_P(Scavenge, LeavesWhatAFlushLeaves) {
+  ScavengeJob flushed(settings_of(GetParam()));
+  flushed.write({1}, {"SCR_FLUSH=1"});
+  ScavengeJob job(settings_of(GetParam()));
+  job.write({1});
+  if (!GetParam().bearable.back().empty()) job.lose(GetParam().bearable.back().front());
+  job.save_one();
+  auto expected = ScavengeJob::snapshot(flushed.prefix());
+  auto found = ScavengeJob::snapshot(job.prefix());
+  // These tell the time, and whose job it was.
+  for (const char* name : {".scr/index.scr", ".scr/scr.dataset.1/summary.scr", ".scr/owner.scr"}) {
+    EXPECT_EQ(expected.erase(name), found.erase(name)) << name;
+  }
+  EXPECT_EQ(found, expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(AllSchemes, Scavenge, ::testing::ValuesIn(all_cases()), name_of);
+
+// --- which datasets
+
+TEST(ScavengeChoice, AnOlderCheckpointOfTheCacheIsSavedIfTheNewestCannotBe) {
+  ScavengeJob job({"SCR_CACHE_SIZE=2"});
+  job.write({1, 2});
+  std::filesystem::remove(job.cached(0, "rank_0.h5").parent_path().parent_path().parent_path() /
+                          "dataset.2/ckpt.2/rank_0.h5");
+  std::filesystem::remove(job.cached(1, "rank_2.h5").parent_path().parent_path().parent_path() /
+                          "dataset.2/ckpt.2/rank_2.h5");
+  auto outcome = job.save();
+  ASSERT_TRUE(outcome.ok()) << outcome.status().to_string();
+  ASSERT_EQ(outcome->datasets.size(), 2U);
+  EXPECT_EQ(outcome->datasets[0].dataset.id, 2);
+  EXPECT_EQ(outcome->datasets[0].state, SaveState::kUnrecoverable);
+  EXPECT_EQ(outcome->datasets[1].dataset.id, 1);
+  EXPECT_EQ(outcome->datasets[1].state, SaveState::kSaved) << outcome->datasets[1].message;
+  EXPECT_EQ(job.index().current(), "scr.dataset.1");
+  job.expect_bytes("scr.dataset.1", 1);
+}
+
+TEST(ScavengeChoice, EveryOutputAndTheNewestCheckpointAreSaved) {
+  ScavengeJob job({"SCR_CACHE_SIZE=9", "SCR_FLUSH_ASYNC=0"});
+  job.write({1, 2});
+  job.lose(2);
+  auto outcome = job.save();
+  ASSERT_TRUE(outcome.ok());
+  ASSERT_EQ(outcome->datasets.size(), 1U);
+  EXPECT_EQ(outcome->datasets[0].dataset.id, 2);
+  EXPECT_EQ(job.index().current(), "scr.dataset.2");
+}
+
+TEST(ScavengeChoice, ADatasetThatWasNeverCompleteIsNotTouched) {
+  ScavengeJob job;
+  job.write({});
+  auto outcome = job.save();
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_THAT(outcome->datasets, IsEmpty());
+}
+
+TEST(ScavengeChoice, ADatasetCanBeNamed) {
+  ScavengeJob job({"SCR_CACHE_SIZE=2"});
+  job.write({1, 2});
+  SaveRequest request = job.request();
+  request.dataset = 1;
+  auto outcome = save_datasets(real_file_system(), request);
+  ASSERT_TRUE(outcome.ok());
+  ASSERT_EQ(outcome->datasets.size(), 1U);
+  job.expect_saved(outcome->datasets[0], 1);
+  request.dataset = 5;
+  EXPECT_EQ(save_datasets(real_file_system(), request).status().code(), StatusCode::kNotFound);
+}
+
+TEST(ScavengeChoice, TheFlushFilesOfTheNodesTellThatItIsSaved) {
+  ScavengeJob job;
+  job.write({1});
+  job.save_one();
+  for (int node = 0; node < ScavengeJob::kNodes; ++node) {
+    const auto flush = read_flush_file(real_file_system(),
+                                       job.job(node).control + "/" + std::string(kFlushFileName));
+    ASSERT_TRUE(flush.ok());
+    EXPECT_FALSE(flush->need_flush(1));
+  }
+}
+
+// --- rounds
+
+TEST(ScavengeRounds, RedundancyDataIsCopiedOnlyOfSetsThatNeedIt) {
+  ScavengeJob job;
+  job.write({1});
+  job.save_one();
+  EXPECT_EQ(job.commands.size(), 3U);  // survey, copy, mark
+  ScavengeJob other;
+  other.write({1});
+  other.lose(1);
+  other.save_one();
+  EXPECT_EQ(other.commands.size(), 3U);  // the node is known to be down: one round is enough
+  ScavengeJob unknown;
+  unknown.write({1});
+  unknown.down_is_known = false;
+  unknown.lose(1);
+  unknown.save_one();
+  EXPECT_EQ(unknown.commands.size(), 4U);
+  EXPECT_EQ(unknown.commands[2].copy.missing.to_text(), "2-3");
+}
+
+TEST(ScavengeRounds, ANodeThatDoesNotAnswerIsNamedAndRebuilt) {
+  ScavengeJob job;
+  job.write({1});
+  SaveRequest request = job.request();
+  const auto run = request.run;
+  request.run = [&](std::vector<std::string> nodes, const NodeCommand& command) {
+    std::erase(nodes, "node3");
+    return run(nodes, command);
+  };
+  auto outcome = save_datasets(real_file_system(), request);
+  ASSERT_TRUE(outcome.ok()) << outcome.status().to_string();
+  EXPECT_THAT(outcome->silent, ElementsAre("node3"));
+  ASSERT_EQ(outcome->datasets.size(), 1U);
+  job.expect_saved(outcome->datasets[0], 1);
+}
+
+}  // namespace
+}  // namespace scr::flush::testing
