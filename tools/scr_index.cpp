@@ -79,7 +79,13 @@ Result<std::vector<DatasetRow>> datasets(FileSystem& fs, const Options& options)
   }
   std::vector<std::string> warnings;
   SCR_ASSIGN_OR_RETURN(auto rows, list_datasets(fs, options.prefix, cache, warnings));
-  for (const std::string& warning : warnings) print_warning(warning);
+  constexpr std::size_t kMostWarnings = 5;
+  for (std::size_t i = 0; i < std::min(warnings.size(), kMostWarnings); ++i) {
+    print_warning(warnings[i]);
+  }
+  if (warnings.size() > kMostWarnings) {
+    print_warning(fmt::format("and {} more of this kind", warnings.size() - kMostWarnings));
+  }
   return rows;
 }
 

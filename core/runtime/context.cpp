@@ -1,6 +1,9 @@
 #include "core/runtime/context.hpp"
 
 #include <fmt/format.h>
+#include <array>
+#include <cstring>
+#include <span>
 
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
@@ -240,6 +243,19 @@ Status Context::activate_redundancy(const config::RedundancyDescriptor& descript
 const ActiveRedundancy& Context::redundancy_for(int id, bool output) const {
   const auto* descriptor = config_->descriptor_for(static_cast<std::uint64_t>(id), output);
   return redundancy_.at(descriptor->index);
+}
+
+std::vector<std::string> Context::gather_hosts() const {
+  if (nodes_.node->rank() != 0) return {};
+  std::array<char, 64> name{};
+  host_.copy(name.data(), name.size() - 1);
+  const auto all = nodes_.across->gather(std::as_bytes(std::span(name)), 0);
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at + name.size() <= all.size(); at += name.size()) {
+    std::memcpy(name.data(), all.data() + at, name.size());
+    names.emplace_back(name.data());
+  }
+  return names;
 }
 
 }  // namespace scr

@@ -63,6 +63,10 @@ class Context {
   // ".scr" in the prefix directory.
   std::string prefix_scr() const { return job_.prefix + "/.scr"; }
 
+  // Collective: the hosts of all nodes, in the order of their lowest ranks; on rank 0, empty
+  // elsewhere. Long names are cut.
+  std::vector<std::string> gather_hosts() const;
+
   // Collective, at the start of a call that the program makes on all ranks: waits for all of them,
   // and warns of those that do not come (SCR_COLLECTIVE_WARNING, SCR_COLLECTIVE_TIMEOUT).
   void meet(const std::string& what) const { world_->meet({what, warn_after_, give_up_after_}); }

@@ -70,6 +70,9 @@ std::string json_line(const EventLogOptions& options, const Record& record) {
   object["run_id"] = options.run_id;
   object["host"] = log::host_name();
   if (record.ranks) object["ranks"] = *record.ranks;
+  if (record.token.type == EventType::kRun && record.result == nullptr && !options.nodes.empty()) {
+    object["nodes"] = options.nodes;
+  }
   if (record.token.dataset > 0) object["dataset"] = record.token.dataset;
   if (!record.token.name.empty()) object["name"] = record.token.name;
   if (record.result != nullptr) add_result(object, record);

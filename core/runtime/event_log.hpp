@@ -53,8 +53,9 @@ struct EventLogOptions {
   std::string user = {};
   std::string job_id = {};
   std::string job_name = {};
-  std::string run_id = {};  // tells the runs of one job apart
-  int ranks = 0;            // of the run; an end without its own number gets this
+  std::string run_id = {};              // tells the runs of one job apart
+  int ranks = 0;                        // of the run; an end without its own number gets this
+  std::vector<std::string> nodes = {};  // host names; told when a run starts
   // Where syslog lines go, for tests; nullptr is syslog(3).
   void (*syslog_writer)(const char* line) = nullptr;
 };

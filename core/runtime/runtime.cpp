@@ -66,8 +66,11 @@ Status Runtime::open_job() {
   SCR_RETURN_IF_ERROR(agree(c.world(), status, "writing to the control directory"));
 
   const config::Config& config = c.config();
+  std::vector<std::string> hosts;
+  if (config.get_bool("SCR_LOG_ENABLE")) hosts = c.gather_hosts();
   if (c.rank() == 0) {
     EventLogOptions options;
+    options.nodes = std::move(hosts);
     options.enable = config.get_bool("SCR_LOG_ENABLE");
     options.text = config.get_bool("SCR_LOG_TXT_ENABLE");
     options.syslog = config.get_bool("SCR_LOG_SYSLOG_ENABLE");

@@ -28,6 +28,10 @@ for ranks in 1 "$(nproc)"; do
 done
 title "index and rank2file: cost per entry, ratio to the smallest (aim: flat)"
 "$build/bench/flush_bench" "$build" lists
+title "scr_index: 1,000 datasets (aim: under a second of its own time)"
+"$build/bench/index_bench" "$build/bin/scr_index" "$build"
+title "scr_index --check of 1,000 HDF5 files in containers, with its progress: ratio to cksum of the same bytes"
+bash "$here/index_check_bench.sh" "$build"
 title "the HDF5 driver: ratio to sec2 on the same tmpfs"
 bash "$here/vfd_bench.sh" "$build"
 

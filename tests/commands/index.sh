@@ -2,7 +2,7 @@
 # scr_index on datasets in the prefix directory, in containers and in the cache, sound and damaged.
 #   index.sh BUILD_DIR
 set -uo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/single_lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/local_lib.sh"
 mkdir -p "$work/prefix/sub" "$work/cache"
 prefix=$work/prefix
 cd "$prefix" || exit 1

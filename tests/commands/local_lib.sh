@@ -1,4 +1,4 @@
-# Common parts of the tests of commands that need no cluster. Each runs in a folder of its own.
+# Common parts of the tests of commands. Each runs in a folder of its own.
 #   $1 of every test    the build folder
 build=$(cd "$1" && pwd)
 work=$(mktemp -d)
