@@ -234,6 +234,7 @@ class Session {
   void note_passed(bool waiting, std::int64_t closes);
   void drop_missing();
   void settle_versions();
+  void drop_versions(const std::string& relative, const Hash& kinds);
   void announce_cached(const CachedDataset& dataset);
   void announce_entry(const FilemapEntry& entry, int& number);
   void note_dataset_flushed(int id);

@@ -134,78 +134,100 @@ void Session::drop_missing() {
   }
 }
 
-// Collective: where several ranks have written a file of one name (a file that is passed on like a
-// baton), the newest version stays. Each name is looked at by one rank.
-void Session::settle_versions() {
-  Communicator& world = runtime_->context().world();
-  if (world.size() == 1) return;
-  Hash send;
-  for (const auto& [absolute, file] : window_) {
-    const auto home = crc32(std::as_bytes(std::span(file.route.relative))) %
-                      static_cast<std::uint32_t>(world.size());
-    Hash& entry = send.at(std::to_string(home)).at(file.route.relative);
-    entry.set_value("GENERATION", file.marker.generation);
-    entry.set_value("HOST", host());
-  }
-  // All logs of a shared file are of one version, whose id they carry.
-  const auto tell_shared = [&](const std::string& relative, std::uint64_t generation,
-                               std::uint64_t id) {
-    const auto home =
-        crc32(std::as_bytes(std::span(relative))) % static_cast<std::uint32_t>(world.size());
-    Hash& entry = send.at(std::to_string(home)).at(relative);
-    entry.set_value("GENERATION", generation);
-    entry.set_value("ID", id);
-  };
-  for (const auto& [relative, generation] : dropped_shared_) tell_shared(relative, generation, 1);
-  for (const auto& [absolute, file] : shared_window_) {
-    tell_shared(file.route.relative, file.marker.generation, file.marker.id);
-  }
-  Hash received;
-  Status status = exchange_hashes(world, send, received);
-  if (!status.ok()) log::error("{}", status.message());
-  struct Version {
-    std::string rank;
-    std::uint64_t generation;
-    std::string host;
-    std::uint64_t id;
-  };
-  std::map<std::string, std::vector<Version>> versions;
+// A version of a file in the window, as the rank that looks after its name sees it.
+namespace {
+
+struct Version {
+  std::string rank;
+  std::string kind;  // "OWN": a file of one rank; "LOGS": of several; "GONE": it was deleted then
+  std::uint64_t generation = 0;
+  std::string host;
+  std::uint64_t id = 0;  // of several ranks' logs: all of one version have the same
+};
+
+using Versions = std::map<std::string, std::vector<Version>>;  // by name
+
+Versions versions_from(const Hash& received) {
+  Versions versions;
   for (const Hash::Element& rank : received.elements()) {
     for (const Hash::Element& name : rank.hash.elements()) {
-      versions[name.key].push_back({rank.key, number(name.hash, "GENERATION"),
-                                    std::string(name.hash.value("HOST").value_or("")),
-                                    number(name.hash, "ID")});
+      for (const Hash::Element& kind : name.hash.elements()) {
+        versions[name.key].push_back({rank.key, kind.key, number(kind.hash, "GENERATION"),
+                                      std::string(kind.hash.value("HOST").value_or("")),
+                                      number(kind.hash, "ID")});
+      }
     }
   }
+  return versions;
+}
+
+// By rank, name and kind: the versions that are not the newest of their name.
+Hash losers_among(const Versions& versions) {
   Hash verdicts;
-  for (auto& [relative, all] : versions) {
-    if (all.size() < 2) continue;
+  for (const auto& [name, all] : versions) {
     const auto newest = std::max_element(
         all.begin(), all.end(),
         [](const Version& a, const Version& b) { return a.generation < b.generation; });
     for (const Version& version : all) {
       if (&version == &*newest || (version.id != 0 && version.id == newest->id)) continue;
-      verdicts.at(version.rank).at(relative).set_value(
-          "SHARED", newest->id == 0 && version.host == newest->host);
+      // On one node both versions are one file, which the other rank goes on to list.
+      const bool same_file = version.kind == "OWN" && newest->kind == "OWN" &&
+                             version.host == newest->host;
+      verdicts.at(version.rank).at(name).at(version.kind).set_value("SAME_FILE", same_file);
     }
   }
+  return verdicts;
+}
+
+}  // namespace
+
+// Collective: where several ranks have written a file of one name (a file that is passed on like a
+// baton), or one rank and then several together, the newest version stays. Each name is looked
+// after by one rank.
+void Session::settle_versions() {
+  Communicator& world = runtime_->context().world();
+  if (world.size() == 1) return;
+  Hash send;
+  const auto tell = [&](const std::string& relative, const char* kind, std::uint64_t generation,
+                        std::uint64_t id) {
+    const auto home =
+        crc32(std::as_bytes(std::span(relative))) % static_cast<std::uint32_t>(world.size());
+    Hash& entry = send.at(std::to_string(home)).at(relative).at(kind);
+    entry.set_value("GENERATION", generation);
+    entry.set_value("HOST", host());
+    entry.set_value("ID", id);
+  };
+  for (const auto& [absolute, file] : window_) {
+    tell(file.route.relative, "OWN", file.marker.generation, 0);
+  }
+  for (const auto& [absolute, file] : shared_window_) {
+    tell(file.route.relative, "LOGS", file.marker.generation, file.marker.id);
+  }
+  for (const auto& [relative, generation] : dropped_shared_) tell(relative, "GONE", generation, 0);
+  Hash received;
+  Status status = exchange_hashes(world, send, received);
+  if (!status.ok()) log::error("{}", status.message());
   Hash losers;
-  status = exchange_hashes(world, verdicts, losers);
+  status = exchange_hashes(world, losers_among(versions_from(received)), losers);
   if (!status.ok()) log::error("{}", status.message());
   for (const Hash::Element& rank : losers.elements()) {
-    for (const Hash::Element& name : rank.hash.elements()) {
-      const std::string absolute = prefix() + "/" + name.key;
-      // On one node both versions are one file, which the other rank goes on to list.
-      const bool shared = number(name.hash, "SHARED") != 0;
-      forget_shared(absolute);
-      const auto file = window_.find(absolute);
-      if (file == window_.end()) continue;
-      status = runtime_->unregister_file(absolute);
-      if (status.ok() && !shared) status = fs_.remove_if_exists(file->second.path);
-      if (!status.ok()) log::warning("{}", status.message());
-      window_.erase(file);
-    }
+    for (const Hash::Element& name : rank.hash.elements()) drop_versions(name.key, name.hash);
   }
+}
+
+// Versions of this rank that others have overwritten since.
+void Session::drop_versions(const std::string& relative, const Hash& kinds) {
+  const std::string absolute = prefix() + "/" + relative;
+  if (kinds.contains("LOGS")) forget_shared(absolute);
+  const Hash* own = kinds.get("OWN");
+  const auto file = window_.find(absolute);
+  if (own == nullptr || file == window_.end()) return;
+  Status status = runtime_->unregister_file(absolute);
+  if (status.ok() && number(*own, "SAME_FILE") == 0) {
+    status = fs_.remove_if_exists(file->second.path);
+  }
+  if (!status.ok()) log::warning("{}", status.message());
+  window_.erase(file);
 }
 
 // --- markers -------------------------------------------------------------------------------------

@@ -177,9 +177,10 @@ Status LogFile::close() {
     closed.status = agree_all(comm, mine, "closing a file");
   }
   log_.reset();
-  if (!options_.closed) return closed.status;
-  Status status = options_.closed(closed);
-  return closed.status.ok() ? status : closed.status;
+  // When the call returns anywhere, everybody can find the file.
+  const Status known = agree_all(comm, options_.closed ? options_.closed(closed) : Status(),
+                                 "closing a file");
+  return closed.status.ok() ? known : closed.status;
 }
 
 }  // namespace scr::shared_file
