@@ -265,7 +265,8 @@ constexpr auto kSrunNone = std::to_array<std::string_view>(
      "resv-ports", "spread-job", "test-only",  "unbuffered",        "use-min-nodes",
      "verbose",    "whole",      "x11"});
 constexpr std::string_view kSrunShortOne = "aAbBcCdDeGiJLmMnNopPqrStTwWxZ";
-constexpr std::string_view kSrunShortNone = "EHIkKlOQRsuvX";
+constexpr std::string_view kSrunShortNone = "EHklOQRsuvX";
+constexpr std::string_view kSrunShortOptional = "IK";  // a value only in the same word: -K1
 
 // flux run
 constexpr auto kFluxOne = std::to_array<std::string_view>({"add-file",
@@ -318,8 +319,9 @@ std::optional<std::size_t> of_lists(std::string_view name, Names one, Names two,
 
 // "-n 4", "-n4"; flags may stand together ("-lu").
 std::optional<std::size_t> of_letters(std::string_view letters, std::string_view one,
-                                      std::string_view none) {
+                                      std::string_view none, std::string_view optional = {}) {
   for (std::size_t i = 0; i < letters.size(); ++i) {
+    if (optional.find(letters[i]) != std::string_view::npos) return 0;
     if (one.find(letters[i]) != std::string_view::npos) return i + 1 == letters.size() ? 1 : 0;
     if (none.find(letters[i]) == std::string_view::npos) return std::nullopt;
   }
@@ -341,7 +343,7 @@ std::optional<std::size_t> values_of_option(LaunchCommand::Kind kind, std::strin
       if (name.find('=') != std::string_view::npos) return 0;
       return of_lists(name, kHydraOne, kHydraTwo, kHydraNone);
     case LaunchCommand::Kind::kSrun:
-      if (!is_long) return of_letters(name, kSrunShortOne, kSrunShortNone);
+      if (!is_long) return of_letters(name, kSrunShortOne, kSrunShortNone, kSrunShortOptional);
       if (name.find('=') != std::string_view::npos) return 0;
       return of_lists(name, kSrunOne, {}, kSrunNone);
     case LaunchCommand::Kind::kFlux:

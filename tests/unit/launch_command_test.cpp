@@ -61,10 +61,10 @@ TEST_F(Launch, FindsTheProgramOfOpenMpi) {
 }
 
 TEST_F(Launch, FindsTheProgramOfSrunFluxHydraAndNone) {
-  EXPECT_THAT(
-      parsed({"srun", "-N4", "-n", "8", "-lu", "--mpi=pmix", "--cpu-bind", "none", "./a", "-N"})
-          .program(),
-      ElementsAre("./a", "-N"));
+  EXPECT_THAT(parsed({"srun", "-N4", "-n", "8", "-lu", "-K1", "--mpi=pmix", "--cpu-bind", "none",
+                      "./a", "-N"})
+                  .program(),
+              ElementsAre("./a", "-N"));
   EXPECT_THAT(parsed({"flux", "run", "-N", "4", "-n8", "--env=A=b", "./a"}).program(),
               ElementsAre("./a"));
   const LaunchCommand hydra = parsed({mpiexec(), "-genv", "A", "b", "-n", "4", "-ppn", "2", "./a"});
