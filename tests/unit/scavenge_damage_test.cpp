@@ -162,7 +162,8 @@ TEST_P(ScavengeCut, ACommitOrRebuildThatStopsAnywhereIsEndedLater) {
     auto first = job.save();
     job.fs = &real_file_system();
     const bool hit = dead.hits() > 0;
-    for (const IndexEntry& entry : job.index().entries()) ASSERT_TRUE(entry.complete);
+    const Index after_death = job.index();
+    for (const IndexEntry& entry : after_death.entries()) ASSERT_TRUE(entry.complete);
     auto outcome = job.save();
     ASSERT_TRUE(outcome.ok()) << outcome.status().to_string();
     ASSERT_TRUE(outcome->all_saved())
