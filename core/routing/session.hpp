@@ -221,6 +221,7 @@ class Session {
   Status shared_closed(const std::string& absolute, const shared_file::LogFile::Closed& closed,
                        bool first);
   void forget_shared(const std::string& absolute);
+  Status write_out(const SharedWindowFile& file, const std::string& to);
   Status announce_log(const FilemapEntry& entry, const FileMeta& meta);
   void forget_sealed(int dataset);
 
@@ -241,6 +242,7 @@ class Session {
   void adopt_restart();
   void start_service();
   bool rescue(const FilemapEntry& entry);
+  bool rescue_shared();
   Result<std::set<std::pair<int, std::int64_t>>> datasets_in_prefix();
   void drop_marker(const Marker& marker);
   void dataset_gone(const FilemapEntry& entry);
@@ -277,6 +279,7 @@ class Session {
   std::map<std::string, WindowFile> window_;                  // by absolute name
   std::map<std::string, SharedWindowFile> shared_window_;     // by absolute name
   int shared_open_ = 0;                                       // of these
+  bool seals_shared_ = false;  // some rank has one in the window being sealed
   std::map<std::string, std::uint64_t> dropped_shared_;  // deleted in this window: generation
   std::map<int, std::vector<SealedLog>> shared_sealed_;  // by dataset in the cache
   std::uint64_t readers_ = 0;                            // numbers of shared files that are read

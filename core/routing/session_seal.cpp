@@ -93,6 +93,7 @@ void Session::seal() {
   for (const auto& [absolute, file] : window_) take(file.route);
   for (const auto& [absolute, file] : shared_window_) take(file.route);
   const int dataset = runtime_->window();
+  seals_shared_ = runtime_->context().world().any_true(!shared_window_.empty());
   const Status status = runtime_->seal_window(name, flags, !window_is_incomplete_);
   if (status.ok()) {
     ++counts_.datasets;
@@ -477,6 +478,7 @@ bool Session::rescue(const FilemapEntry& entry) {
     }
     drop_marker(file.marker);
   }
+  if (seals_shared_) all = rescue_shared() && all;
   if (!entry.files.empty()) {
     log::warning("the files of dataset {} are written to their names, without protection",
                  entry.dataset.id);

@@ -262,19 +262,16 @@ Result<std::unique_ptr<SharedFile>> Session::open_each(std::shared_ptr<Communica
     const std::lock_guard lock(mutex_);
     return readers_++;
   }();
-  std::array<std::uint64_t, 2> agreed = {
-      number, static_cast<std::uint64_t>(comm->size() - runtime_->context().rank())};
-  comm->all_reduce(std::span(agreed), ReduceOp::kMax);
+  const auto agreed = static_cast<std::int64_t>(comm->all_reduce(number, ReduceOp::kMax));
   {
     const std::lock_guard lock(mutex_);
-    readers_ = std::max(readers_, agreed[0] + 1);
+    readers_ = std::max(readers_, static_cast<std::uint64_t>(agreed) + 1);
   }
   LogFile::Options options;
   const std::int64_t first = first_rank_of(*comm);
   SCR_ASSIGN_OR_RETURN(
       options.id,
-      service::make_id(kReaderDataset - static_cast<std::int64_t>(agreed[0]) / kFilesOfDataset,
-                       first, static_cast<std::int64_t>(agreed[0]) % kFilesOfDataset));
+      service::make_id(kReaderDataset - agreed / kFilesOfDataset, first, agreed % kFilesOfDataset));
   options.comm = comm;
   options.place.rank = static_cast<std::uint32_t>(runtime_->context().rank());
   options.name = how.name;
@@ -471,6 +468,46 @@ void Session::forget_shared(const std::string& absolute) {
         shared_file::log_name(absolute, runtime_->context().rank()));
   }
   if (!status.ok()) log::warning("{}", status.message());
+}
+
+// What this process has written of a shared file, to its place in a plain one.
+Status Session::write_out(const SharedWindowFile& file, const std::string& to) {
+  SCR_ASSIGN_OR_RETURN(auto log, fs_.open(file.path, OpenOptions::read()));
+  SCR_ASSIGN_OR_RETURN(const shared_file::LogTable table, shared_file::read_log_table(*log));
+  OpenOptions options = OpenOptions::read_write();
+  options.create = true;
+  SCR_ASSIGN_OR_RETURN(auto plain, fs_.open(to, options));
+  if (table.rank == table.first_rank) {
+    SCR_RETURN_IF_ERROR(plain->truncate(table.size));
+  }
+  std::vector<std::byte> buffer(shared_file::kMostLogEntry);
+  for (const shared_file::LogEntry& entry : table.entries) {
+    const std::span bytes = std::span(buffer).first(entry.length);
+    SCR_RETURN_IF_ERROR(log->read_exactly(bytes, entry.log_offset));
+    SCR_RETURN_IF_ERROR(plain->write_all(bytes, entry.offset));
+  }
+  SCR_RETURN_IF_ERROR(plain->sync());
+  return plain->close();
+}
+
+// Collective: shared files of a window that could not be completed go to their names.
+bool Session::rescue_shared() {
+  Communicator& world = runtime_->context().world();
+  Status status;
+  for (const auto& [absolute, file] : shared_window_) {
+    Status one = write_out(file, absolute + ".scr-rescue");
+    if (status.ok()) status = one;
+  }
+  const bool all = agree(world, status, "saving shared files").ok();
+  for (const auto& [absolute, file] : shared_window_) {
+    if (file.first_rank != runtime_->context().rank()) continue;
+    const std::string temporary = absolute + ".scr-rescue";
+    Status done = all ? fs_.rename(temporary, absolute) : fs_.remove_if_exists(temporary);
+    if (!done.ok()) log::error("'{}': {}", absolute, done.message());
+    drop_marker(file.marker);
+  }
+  world.barrier();
+  return all;
 }
 
 // --- after a restart -----------------------------------------------------------------------------

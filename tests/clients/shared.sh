@@ -129,5 +129,13 @@ case_no_stall() {
   expect_no_hang
 }
 
+case_rescued() {
+  begin_client "a dataset whose redundancy data cannot be written: its shared file goes to its name"
+  SCR_FAULT="op=write,path=*.xor,action=enospc,rank=3" client "$examples/heat_parallel" 60 10 heat.pgm
+  expect_status 0
+  expect_text "written to their names, without protection"
+  same_as_reference
+}
+
 plain_reference
 run_cases "$@"
