@@ -54,7 +54,8 @@ class Copier {
       return corrupt(fmt::format("'{}' has the checksum {} instead of {}", task.source,
                                  crc32_to_text(crc), crc32_to_text(task.crc)));
     }
-    if (!task.open && task.pieces.size() == 1 && task.pieces.front().offset == 0) keep_time(task, info);
+    if (!task.open && task.pieces.size() == 1 && task.pieces.front().offset == 0)
+      keep_time(task, info);
     return source->close();
   }
 

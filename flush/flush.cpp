@@ -350,7 +350,8 @@ Status Flush::plan_shared(Communicator& world, const std::vector<SharedLog>& log
   return {};
 }
 
-// Like copies, they are as old as what they are made of, so that of two versions the newer is known.
+// Like copies, they are as old as what they are made of, so that of two versions the newer is
+// known.
 Status Flush::set_shared_times() {
   if (summary_.containers) return {};
   for (const auto& [file, time] : shared_times_) {
@@ -522,8 +523,7 @@ Status Flush::finish(Communicator& world, Communicator& node) {
   if (copy_status_.ok()) copy_status_ = sync_plan();
   SCR_RETURN_IF_ERROR(agree_all(world, copy_status_, "copying to the prefix directory"));
   if (any_shared_) {
-    SCR_RETURN_IF_ERROR(
-        agree_all(world, collect_shared_checksums(world), "collecting checksums"));
+    SCR_RETURN_IF_ERROR(agree_all(world, collect_shared_checksums(world), "collecting checksums"));
     SCR_RETURN_IF_ERROR(agree_all(world, set_shared_times(), "setting the times of shared files"));
   }
   if (summary_.containers) {

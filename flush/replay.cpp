@@ -26,8 +26,8 @@ Status bad_message() { return internal_error("a message of a flush of a shared f
 // How a file is divided: the same on all processes that know its size.
 struct Regions {
   Regions(std::uint64_t size_in, int ranks, std::uint32_t first_rank) : size(size_in) {
-    const auto share = (size + static_cast<std::uint64_t>(ranks) - 1) /
-                       static_cast<std::uint64_t>(ranks);
+    const auto share =
+        (size + static_cast<std::uint64_t>(ranks) - 1) / static_cast<std::uint64_t>(ranks);
     length = std::max(kSmallestRegion,
                       (share + kSmallestRegion - 1) / kSmallestRegion * kSmallestRegion);
     first = static_cast<int>(first_rank % static_cast<std::uint32_t>(ranks));
@@ -222,9 +222,8 @@ Status hear_parts(WireReader& in, std::vector<ReplayRegion>& regions) {
     place.node = in.u32();
     place.id = in.u64();
     const std::uint64_t count = in.u64();
-    const auto region = std::ranges::find_if(regions, [&](const ReplayRegion& r) {
-      return r.file == file && r.begin == begin;
-    });
+    const auto region = std::ranges::find_if(
+        regions, [&](const ReplayRegion& r) { return r.file == file && r.begin == begin; });
     if (region == regions.end()) return bad_message();
     for (std::uint64_t i = 0; i < count && in.ok(); ++i) {
       LogEntry entry;

@@ -55,8 +55,7 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   if (!make_field() || argc < 4) {
     if (rank == 0)
-      fprintf(stderr, "usage: heat_native STEPS EVERY OUTPUT.pgm [MS]; at most %d ranks\n",
-              HEIGHT);
+      fprintf(stderr, "usage: heat_native STEPS EVERY OUTPUT.pgm [MS]; at most %d ranks\n", HEIGHT);
     MPI_Finalize();
     return 2;
   }

@@ -4,8 +4,8 @@
  *   heat_parallel STEPS CHECKPOINT_EVERY OUTPUT.pgm [MILLISECONDS_PER_STEP]
  *
  * Each rank owns some rows of the plate; at each checkpoint all of them write their rows to the
- * dataset "field" of ckpt_<step>.h5. Started again, it goes on from the newest such file that can be
- * read. At the end rank 0 writes the field as a picture.
+ * dataset "field" of ckpt_<step>.h5. Started again, it goes on from the newest such file that can
+ * be read. At the end rank 0 writes the field as a picture.
  *
  *   without h5scr:  mpirun -n 4 heat_parallel 200 20 heat.pgm
  *   with h5scr:     . build/env.sh

@@ -54,9 +54,10 @@ OpenFile::OpenFile(Parts parts) : parts_(std::move(parts)) {
   state_.filetype = state_.etype;
 }
 
-// MPI knows an empty file of this process, which is gone as soon as it is open: to MPI the program's
-// file is just something with an error handler, hints and a Fortran number. Each process has one for
-// itself, since MPI libraries want a file of several processes to be on a file system of all.
+// MPI knows an empty file of this process, which is gone as soon as it is open: to MPI the
+// program's file is just something with an error handler, hints and a Fortran number. Each process
+// has one for itself, since MPI libraries want a file of several processes to be on a file system
+// of all.
 Status OpenFile::make_handle(MPI_Info info) {
   const std::string name = stub_name();
   auto stub = file_system().open(

@@ -276,14 +276,14 @@ class Session {
   } last_directory_;  // outside of the prefix directory: programs open many files of one
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<MarkerStore> markers_;
-  std::map<std::string, WindowFile> window_;                  // by absolute name
-  std::map<std::string, SharedWindowFile> shared_window_;     // by absolute name
-  int shared_open_ = 0;                                       // of these
+  std::map<std::string, WindowFile> window_;               // by absolute name
+  std::map<std::string, SharedWindowFile> shared_window_;  // by absolute name
+  int shared_open_ = 0;                                    // of these
   bool seals_shared_ = false;  // some rank has one in the window being sealed
   std::map<std::string, std::uint64_t> dropped_shared_;  // deleted in this window: generation
   std::map<int, std::vector<SealedLog>> shared_sealed_;  // by dataset in the cache
   std::uint64_t readers_ = 0;                            // numbers of shared files that are read
-  std::vector<RoutedFile*> writers_;                          // open, of this process
+  std::vector<RoutedFile*> writers_;                     // open, of this process
   std::map<const config::RouteRule*, std::uint64_t> closes_;  // in this window
   bool window_is_incomplete_ = false;          // a file of this process could not be written
   std::int64_t closed_in_all_ = 0;             // files of this process
@@ -296,8 +296,8 @@ class Session {
   std::optional<service::Key> key_;
   std::unique_ptr<service::Exports> exports_;
   std::unique_ptr<service::RangeServer> server_;
-  std::string endpoint_;  // of this node's server, as text
-  shared_file::Home home_;                                       // of this node, if it has the server
+  std::string endpoint_;    // of this node's server, as text
+  shared_file::Home home_;  // of this node, if it has the server
   std::shared_ptr<const std::vector<service::Endpoint>> nodes_;  // by number
   int node_ = 0;                                                 // number of this one
   std::unique_ptr<shared_file::Homes> homes_;

@@ -172,8 +172,8 @@ Hash losers_among(const Versions& versions) {
     for (const Version& version : all) {
       if (&version == &*newest || (version.id != 0 && version.id == newest->id)) continue;
       // On one node both versions are one file, which the other rank goes on to list.
-      const bool same_file = version.kind == "OWN" && newest->kind == "OWN" &&
-                             version.host == newest->host;
+      const bool same_file =
+          version.kind == "OWN" && newest->kind == "OWN" && version.host == newest->host;
       verdicts.at(version.rank).at(name).at(version.kind).set_value("SAME_FILE", same_file);
     }
   }

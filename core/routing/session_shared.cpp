@@ -48,13 +48,14 @@ OpenOptions options_of(const SharedOpen& how, bool exists) {
 
 // --- the service ---------------------------------------------------------------------------------
 
-// Collective: where the services of all nodes are, so that every process can ask every home. Without
-// one of them no file can be shared.
+// Collective: where the services of all nodes are, so that every process can ask every home.
+// Without one of them no file can be shared.
 void Session::find_homes() {
   Communicator& world = runtime_->context().world();
   std::vector<std::byte> mine(kEndpointSize);
-  std::transform(endpoint_.begin(), endpoint_.begin() + static_cast<std::ptrdiff_t>(std::min(
-                                                            endpoint_.size(), kEndpointSize - 1)),
+  std::transform(endpoint_.begin(),
+                 endpoint_.begin() +
+                     static_cast<std::ptrdiff_t>(std::min(endpoint_.size(), kEndpointSize - 1)),
                  mine.begin(), [](char c) { return std::byte(c); });
   const std::vector<std::byte> all = world.all_gather(mine);
   auto nodes = std::make_shared<std::vector<service::Endpoint>>();
@@ -81,8 +82,8 @@ void Session::find_homes() {
         answers[i] = home_.handle(messages[i].request);
         continue;
       }
-      calls.push_back({(*nodes_)[static_cast<std::size_t>(messages[i].node)],
-                       std::move(messages[i].request)});
+      calls.push_back(
+          {(*nodes_)[static_cast<std::size_t>(messages[i].node)], std::move(messages[i].request)});
       places.push_back(i);
     }
     auto called = service::call(calls, *key_);
@@ -102,8 +103,7 @@ flush::OpenSharedLog Session::dataset_logs(int dataset, bool sealed) {
     directory = runtime_->context().redundancy_for(dataset, false).dataset_directory(dataset);
   }
   return [this, directory, sealed, nodes = nodes_, key = *key_, node = node_](
-             const std::string& relative,
-             const LogPlace& place) -> Result<std::unique_ptr<File>> {
+             const std::string& relative, const LogPlace& place) -> Result<std::unique_ptr<File>> {
     if (place.node == static_cast<std::uint32_t>(node)) {
       const std::string path =
           directory + "/" + shared_file::log_name(relative, static_cast<int>(place.rank));
@@ -175,9 +175,8 @@ Hash Session::plan_shared(const SharedOpen& how, int processes) {
   }
   if (auto known = shared_window_.find(absolute); known != shared_window_.end()) {
     if (known->second.open) {
-      return refuse(failed_precondition(
-          fmt::format("'{}' is open already, and is written by the processes that have it open",
-                      absolute)));
+      return refuse(failed_precondition(fmt::format(
+          "'{}' is open already, and is written by the processes that have it open", absolute)));
     }
     plan.set_value("ID", known->second.marker.id);
   }
@@ -251,10 +250,9 @@ Result<std::unique_ptr<SharedFile>> Session::open_each(std::shared_ptr<Communica
                                                        const SharedOpen& how, const Hash& plan) {
   if (comm->size() == 1) {
     auto opened = open(how.name, options_of(how, plan.value("EXISTS") == "1"));
-    return shared_file::open_file_backed(std::move(comm),
-                                         opened.ok() ? Result<std::unique_ptr<File>>(
-                                                           std::move(opened->file))
-                                                     : opened.status());
+    return shared_file::open_file_backed(
+        std::move(comm),
+        opened.ok() ? Result<std::unique_ptr<File>>(std::move(opened->file)) : opened.status());
   }
   auto file = open_version(how, plan);
   SCR_RETURN_IF_ERROR(agree_all(*comm, file.status(), "opening a file"));
@@ -269,9 +267,8 @@ Result<std::unique_ptr<SharedFile>> Session::open_each(std::shared_ptr<Communica
   }
   LogFile::Options options;
   const std::int64_t first = first_rank_of(*comm);
-  SCR_ASSIGN_OR_RETURN(
-      options.id,
-      service::make_id(kReaderDataset - agreed / kFilesOfDataset, first, agreed % kFilesOfDataset));
+  SCR_ASSIGN_OR_RETURN(options.id, service::make_id(kReaderDataset - agreed / kFilesOfDataset,
+                                                    first, agreed % kFilesOfDataset));
   options.comm = comm;
   options.place.rank = static_cast<std::uint32_t>(runtime_->context().rank());
   options.name = how.name;
@@ -281,8 +278,9 @@ Result<std::unique_ptr<SharedFile>> Session::open_each(std::shared_ptr<Communica
     return Status();
   };
   SCR_ASSIGN_OR_RETURN(const FileInfo info, (*file)->info());
-  auto reader = std::make_unique<shared_file::LogReader>(*homes_, options.id, shared_file::OpenLog(),
-                                                         /*sealed=*/true);
+  auto reader =
+      std::make_unique<shared_file::LogReader>(*homes_, options.id, shared_file::OpenLog(),
+                                               /*sealed=*/true);
   reader->set_base(std::shared_ptr<File>(std::move(*file)), info.size);
   Status status;
   if (is_first) status = homes_->enter(options.id, options.place, {}, info.size);
@@ -464,8 +462,7 @@ void Session::forget_shared(const std::string& absolute) {
   if (exports_) (void)exports_->withdraw(entry.log_id);
   Status status = fs_.remove_if_exists(entry.path);
   if (status.ok()) {
-    status = runtime_->unregister_file(
-        shared_file::log_name(absolute, runtime_->context().rank()));
+    status = runtime_->unregister_file(shared_file::log_name(absolute, runtime_->context().rank()));
   }
   if (!status.ok()) log::warning("{}", status.message());
 }

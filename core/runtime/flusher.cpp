@@ -52,10 +52,10 @@ Result<flush::SharedLog> Flusher::shared_log(const FilemapEntry& entry,
                                              const FileMeta& meta) const {
   flush::SharedLog log;
   log.file = meta.shared;
-  SCR_ASSIGN_OR_RETURN(log.table, shared_file::read_log_table(
-                                      context_.fs(), entry.directory + "/" + meta.file));
-  SCR_ASSIGN_OR_RETURN(log.place.id, service::make_id(entry.dataset.id, log.table.rank,
-                                                      log.table.number));
+  SCR_ASSIGN_OR_RETURN(
+      log.table, shared_file::read_log_table(context_.fs(), entry.directory + "/" + meta.file));
+  SCR_ASSIGN_OR_RETURN(log.place.id,
+                       service::make_id(entry.dataset.id, log.table.rank, log.table.number));
   log.place.rank = log.table.rank;
   log.place.node = static_cast<std::uint32_t>(shared_.node);
   return log;

@@ -535,8 +535,8 @@ Result<std::vector<CachedDataset>> restore_cache(Context& context, Cache& cache)
       SCR_RETURN_IF_ERROR(agree(context.world(), cache.remove_dataset(id), "deleting a dataset"));
       continue;
     }
-    const bool elsewhere = r.dataset.ranks != context.size() &&
-                           has_only_shared_files(context, cache, id);
+    const bool elsewhere =
+        r.dataset.ranks != context.size() && has_only_shared_files(context, cache, id);
     if (!elsewhere) SCR_RETURN_IF_ERROR(check_rank_count(r));
     CachedDataset result{r.dataset, false, false, 0};
     const bool verify = r.dataset.is_checkpoint() && !have_checkpoint;

@@ -8,8 +8,8 @@
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
 #include "core/base/progress.hpp"
-#include "redundancy/stored_descriptor.hpp"
 #include "redundancy/redundancy.hpp"
+#include "redundancy/stored_descriptor.hpp"
 
 namespace scr {
 
@@ -19,9 +19,9 @@ using redundancy::RedundancySet;
 
 // What all processes know together of the ranks that wrote the dataset.
 struct Layout {
-  StoredDescriptor common;             // where files are; the sets of all ranks
-  std::map<int, int> hosts;            // rank that wrote -> process that has its files
-  std::map<int, RedundancySet> sets;   // by id
+  StoredDescriptor common;            // where files are; the sets of all ranks
+  std::map<int, int> hosts;           // rank that wrote -> process that has its files
+  std::map<int, RedundancySet> sets;  // by id
 
   // The sets of a rank, its own first.
   StoredDescriptor descriptor_of(int rank) const {
@@ -113,8 +113,8 @@ Status open_directory(Elsewhere& e) {
   FileSystem& fs = e.context.fs();
   const StoredDescriptor& common = e.layout.common;
   SCR_RETURN_IF_ERROR(fs.make_directories(common.store));
-  SCR_ASSIGN_OR_RETURN(auto job, prepare_private_directory(fs, common.store,
-                                                           e.context.job().private_path()));
+  SCR_ASSIGN_OR_RETURN(auto job,
+                       prepare_private_directory(fs, common.store, e.context.job().private_path()));
   SCR_RETURN_IF_ERROR(fs.make_directories(At(*job, common.directory), 0700));
   SCR_ASSIGN_OR_RETURN(e.directory, fs.open_directory(job->path() + "/" + common.directory));
   return {};
@@ -173,8 +173,8 @@ Status rebuild_set(Elsewhere& e, const RedundancySet& set, bool verify, std::uin
   if (mine.empty()) return {};
   RegisterContext context{&e, &set};
   redundancy::EncodeOptions options;
-  options.progress = watch_growing_progress(e.context.rank(),
-                                            fmt::format("rebuild of dataset {}", e.dataset.id));
+  options.progress =
+      watch_growing_progress(e.context.rank(), fmt::format("rebuild of dataset {}", e.dataset.id));
   auto result = redundancy::rebuild(e.context.world(), e.context.fs(), set, hosts, mine, verify,
                                     register_rebuilt, &context, options);
   if (!result.ok()) return result.status();

@@ -1,5 +1,6 @@
-// Restart on another number of processes: datasets whose files are all shared ones (core/shared_file)
-// do not belong to ranks, so any process may have the logs of any rank that wrote them.
+// Restart on another number of processes: datasets whose files are all shared ones
+// (core/shared_file) do not belong to ranks, so any process may have the logs of any rank that
+// wrote them.
 #pragma once
 
 #include "core/runtime/restart.hpp"

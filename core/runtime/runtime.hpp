@@ -220,7 +220,7 @@ class Runtime {
   std::function<bool(const FilemapEntry&)> on_abandon_;
   CheckpointTimer timer_;
   FlushFile flush_file_;
-  bool flush_leftovers_ = false;       // a flush of this run has failed
+  bool flush_leftovers_ = false;  // a flush of this run has failed
   std::vector<DatasetDescriptor> to_resume_;
   std::vector<CachedDataset> cached_;  // ascending by id, the same on all ranks
   std::optional<DatasetInWriting> writing_;

@@ -197,8 +197,7 @@ Status Connection::Impl::send_call(ByteView payload) {
   keys_->seal(Side::kClient, request.number, frame,
               ByteSpan(bytes).subspan(kRequestHeaderSize, kTagSize));
   std::copy(payload.begin(), payload.end(), bytes.begin() + kRequestSize);
-  keys_->seal(Side::kClient, call_number(request.number), payload,
-              ByteSpan(bytes).last(kTagSize));
+  keys_->seal(Side::kClient, call_number(request.number), payload, ByteSpan(bytes).last(kTagSize));
   return write(bytes, Clock::now() + options_.reply_timeout);
 }
 

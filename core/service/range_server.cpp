@@ -384,8 +384,8 @@ Result<std::unique_ptr<RangeServer>> RangeServer::start(const std::string& addre
   SCR_RETURN_IF_ERROR(prepare_cryptography());
   try {
     const std::string node = options.node.empty() ? host_name() : options.node;
-    auto impl = std::make_unique<Impl>(key, std::move(resolver), std::move(options),
-                                       std::move(handler));
+    auto impl =
+        std::make_unique<Impl>(key, std::move(resolver), std::move(options), std::move(handler));
     SCR_RETURN_IF_ERROR(impl->listen(address));
     const Endpoint endpoint{node, address, impl->port()};
     impl->start_thread();

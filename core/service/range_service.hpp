@@ -59,8 +59,8 @@ struct Endpoint {
 // the server for every request, so that a file that was withdrawn is not read any more.
 using Resolver = std::function<Result<std::unique_ptr<File>>(std::uint64_t id)>;
 
-// Answers a call of a peer that has the key; at most 1 MiB. In the thread of the server: it must not
-// wait for anything. Without one, calls are refused.
+// Answers a call of a peer that has the key; at most 1 MiB. In the thread of the server: it must
+// not wait for anything. Without one, calls are refused.
 using Handler = std::function<Result<std::vector<std::byte>>(std::span<const std::byte> request)>;
 
 struct ServerOptions {
@@ -125,8 +125,8 @@ struct RemoteOptions {
 Result<std::unique_ptr<File>> open_remote(const Endpoint& endpoint, const Key& key,
                                           std::uint64_t id, const RemoteOptions& options = {});
 
-// Calls the handlers of servers, all at once. Each request is at most kMaxCall bytes. Answers in the
-// order of the calls; each has its own error.
+// Calls the handlers of servers, all at once. Each request is at most kMaxCall bytes. Answers in
+// the order of the calls; each has its own error.
 struct Call {
   Endpoint endpoint;
   std::vector<std::byte> request;

@@ -65,7 +65,8 @@ ServerSession::Outcome ServerSession::take_call(ByteView bytes, ByteSpan buffer)
   std::string error;
   auto answered = handler_ ? handler_(payload) : invalid_argument("calls are not answered here");
   if (!answered.ok() || answered->size() > kMaxRead) {
-    reply.code = static_cast<std::uint16_t>(answered.ok() ? Code::kFailed : code_of(answered.status()));
+    reply.code =
+        static_cast<std::uint16_t>(answered.ok() ? Code::kFailed : code_of(answered.status()));
     error = answered.ok() ? "the answer is too long" : answered.status().message();
   } else {
     std::copy(answered->begin(), answered->end(), buffer.begin() + kReplyHeaderSize);

@@ -255,7 +255,8 @@ Status Homes::look_up_at(std::uint64_t file, int node, std::vector<Range> ranges
     const std::size_t count = std::min(kMostRanges, ranges.size() - next);
     WireWriter out = begin(Op::kLookUp, file);
     out.u32(static_cast<std::uint32_t>(count));
-    for (std::size_t i = next; i < next + count; ++i) out.u64(ranges[i].offset).u64(ranges[i].length);
+    for (std::size_t i = next; i < next + count; ++i)
+      out.u64(ranges[i].offset).u64(ranges[i].length);
     SCR_ASSIGN_OR_RETURN(const Bytes answer, ask(node, out.take()));
     WireReader in(answer);
     std::uint64_t covered = in.u64();
@@ -381,7 +382,8 @@ Status Homes::truncate(std::uint64_t file, std::uint64_t size) const {
 
 Status Homes::drop(std::uint64_t file) const {
   std::vector<Message> messages;
-  for (int node = 0; node < nodes_; ++node) messages.push_back({node, begin(Op::kDrop, file).take()});
+  for (int node = 0; node < nodes_; ++node)
+    messages.push_back({node, begin(Op::kDrop, file).take()});
   Status first;
   for (const auto& answer : transport_(std::move(messages))) {
     if (first.ok()) first = answer.status();

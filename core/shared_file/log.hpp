@@ -31,12 +31,12 @@ struct LogEntry {
 
 // The table at the end of a closed log. Entries of all logs of a file do not overlap.
 struct LogTable {
-  std::uint32_t rank = 0;        // that wrote it
-  std::uint32_t first_rank = 0;  // the first of those that had the file open
-  std::uint32_t number = 0;      // of the file among those of its dataset
-  std::uint64_t size = 0;        // of the shared file
-  std::uint64_t data_size = 0;   // bytes of the log before the table
-  std::int64_t written = 0;      // when it was closed, nanoseconds since the epoch
+  std::uint32_t rank = 0;         // that wrote it
+  std::uint32_t first_rank = 0;   // the first of those that had the file open
+  std::uint32_t number = 0;       // of the file among those of its dataset
+  std::uint64_t size = 0;         // of the shared file
+  std::uint64_t data_size = 0;    // bytes of the log before the table
+  std::int64_t written = 0;       // when it was closed, nanoseconds since the epoch
   std::vector<LogEntry> entries;  // by offset
   bool operator==(const LogTable&) const = default;
 };

@@ -10,7 +10,8 @@
 namespace scr::shared_file {
 
 Status LogFile::read_only() const {
-  return {StatusCode::kPermissionDenied, fmt::format("'{}' is open for reading only", options_.name)};
+  return {StatusCode::kPermissionDenied,
+          fmt::format("'{}' is open for reading only", options_.name)};
 }
 
 Status LogFile::write(std::span<const Range> ranges, std::span<const std::byte> data) {
@@ -178,8 +179,8 @@ Status LogFile::close() {
   }
   log_.reset();
   // When the call returns anywhere, everybody can find the file.
-  const Status known = agree_all(comm, options_.closed ? options_.closed(closed) : Status(),
-                                 "closing a file");
+  const Status known =
+      agree_all(comm, options_.closed ? options_.closed(closed) : Status(), "closing a file");
   return closed.status.ok() ? known : closed.status;
 }
 

@@ -26,7 +26,7 @@ class LogFile final : public SharedFile {
     LogPlace place;  // of this process's log
     std::uint32_t first_rank = 0;
     std::uint32_t number = 0;
-    std::string name;  // for messages
+    std::string name;      // for messages
     bool goes_on = false;  // with a log that was closed before
     bool created = false;  // there was no such file, so there is one now, even if nobody writes
     // Not collective: told at the end of close(), with the same on all processes.

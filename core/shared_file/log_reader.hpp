@@ -46,7 +46,7 @@ class LogReader {
   std::uint64_t base_limit_ = 0;
   std::mutex mutex_;  // for what follows
   std::map<std::uint64_t, std::unique_ptr<File>> logs_;
-  std::optional<std::uint64_t> size_;            // of a sealed one
+  std::optional<std::uint64_t> size_;           // of a sealed one
   std::map<std::uint64_t, ExtentMap> stripes_;  // of a sealed one, as they are asked for
   std::map<std::uint32_t, LogPlace> places_;    // by rank
 };

@@ -1,8 +1,8 @@
 /* A rank that is outside MPI must not stall another's read of its bytes.
  *
- * Every rank writes its number to its own part of a shared file. Then all but rank 0 wait, without any
- * call of MPI, for a file that rank 0 makes only after it has read the parts of all: if a read needed the
- * help of the rank that wrote, nobody would ever go on. */
+ * Every rank writes its number to its own part of a shared file. Then all but rank 0 wait, without
+ * any call of MPI, for a file that rank 0 makes only after it has read the parts of all: if a read
+ * needed the help of the rank that wrote, nobody would ever go on. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

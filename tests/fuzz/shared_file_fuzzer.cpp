@@ -62,7 +62,8 @@ void check_table(std::vector<std::byte> bytes) {
   }
 }
 
-// The last 64 bytes are the footer; its checksums are made right, so that what they guard is reached.
+// The last 64 bytes are the footer; its checksums are made right, so that what they guard is
+// reached.
 std::vector<std::byte> with_checksums(std::vector<std::byte> bytes) {
   constexpr std::size_t kFooter = 64;
   constexpr std::size_t kEntry = 28;

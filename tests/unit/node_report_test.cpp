@@ -35,8 +35,8 @@ TEST(RankRanges, JoinsWhatTouchesAndKeepsTheRestApart) {
 }
 
 TEST(RankRanges, RefusesTextThatIsNoListOfRanks) {
-  for (const char* text : {",", "1,", "3-1", "-1", "1-", "a", "1 2", "0x1", "1-2-3",
-                           "2147483647", "99999999999999999999"}) {
+  for (const char* text : {",", "1,", "3-1", "-1", "1-", "a", "1 2", "0x1", "1-2-3", "2147483647",
+                           "99999999999999999999"}) {
     EXPECT_FALSE(RankRanges::from_text(text).ok()) << text;
   }
 }
@@ -116,8 +116,7 @@ TEST(Surveys, TheNewestCompleteDatasetOfAnIdCountsAndItsHoldersAreKnown) {
   NodeReport other = fresh;
   other.host = "node3";
   other.datasets[0].dataset.complete = false;
-  const auto merged =
-      merge_surveys({{"node1", old_one}, {"node2", fresh}, {"node3", other}});
+  const auto merged = merge_surveys({{"node1", old_one}, {"node2", fresh}, {"node3", other}});
   ASSERT_EQ(merged.size(), 1U);
   EXPECT_EQ(merged[0].dataset.created, 18);
   EXPECT_TRUE(merged[0].dataset.complete);
@@ -136,11 +135,11 @@ TEST(NodeCommand, IsTheOptionsOfScrCopy) {
   command.copy.assigned[1] = "node0";
   command.copy.copy.buffer = 1000;
   command.report = "/p/.scr/scavenge.0";
-  EXPECT_THAT(to_words(command),
-              ElementsAre("--cntldir", "/dev/shm/me/scr.7", "--prefix", "/p", "--report",
-                          "/p/.scr/scavenge.0", "--id", "6", "--dir", "scr.dataset.6", "--buf",
-                          "1000", "--umask", "22", "--down", "node3", "--partner", "6-7", "--only",
-                          "1=node0"));
+  EXPECT_THAT(
+      to_words(command),
+      ElementsAre("--cntldir", "/dev/shm/me/scr.7", "--prefix", "/p", "--report",
+                  "/p/.scr/scavenge.0", "--id", "6", "--dir", "scr.dataset.6", "--buf", "1000",
+                  "--umask", "22", "--down", "node3", "--partner", "6-7", "--only", "1=node0"));
 }
 
 }  // namespace

@@ -147,9 +147,9 @@ void work_at_random(Communicator& comm, LogFile& file, unsigned seed,
         std::vector<std::byte> bytes(range.length, std::byte{0xee});
         auto count = file.read(std::span(&range, 1), bytes);
         ASSERT_TRUE(count.ok()) << count.status().message();
-        const std::uint64_t there =
-            range.offset < expected.size() ? std::min(range.length, expected.size() - range.offset)
-                                           : 0;
+        const std::uint64_t there = range.offset < expected.size()
+                                        ? std::min(range.length, expected.size() - range.offset)
+                                        : 0;
         ASSERT_EQ(*count, there);
         ASSERT_EQ(std::memcmp(bytes.data(), expected.data() + range.offset, there), 0)
             << "seed " << seed << " step " << step;
@@ -174,8 +174,7 @@ std::vector<std::byte> expected_after(unsigned seed, int ranks, std::vector<std:
     } else if (what == 6) {
       expected.resize(random() % (expected.size() + 100));
     } else if (what == 7) {
-      expected.resize(
-          std::max<std::size_t>(random() % (expected.size() + 100), expected.size()));
+      expected.resize(std::max<std::size_t>(random() % (expected.size() + 100), expected.size()));
     } else {
       random();
       random();
