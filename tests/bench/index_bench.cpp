@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 
@@ -68,6 +69,7 @@ Status make_prefix(scr::FileSystem& fs, const std::string& prefix, int count) {
 
 // Runs it without its output; its exit code.
 int run(const std::string& command, const std::string& prefix) {
+  std::fflush(stdout);
   const pid_t child = ::fork();
   if (child == 0) {
     if (std::freopen("/dev/null", "w", stdout) == nullptr) ::_exit(126);

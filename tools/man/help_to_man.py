@@ -40,7 +40,8 @@ def parse(text):
     groups, footer, current = [], [], None
     for line in lines[usage + 1:]:
         group = re.match(r"^\[Option Group: (.*)\]$", line)
-        if footer or (line and not line.startswith(" ") and not group and not line.endswith(":")):
+        title = group or (re.match(r"^\w[\w ]*:$", line) and line != "Exit codes:")
+        if footer or (line and not line.startswith(" ") and not title):
             footer.append(line)  # nothing but the footer comes after it
         elif group:
             current = (group[1], [])
