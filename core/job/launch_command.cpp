@@ -282,13 +282,12 @@ Status LaunchCommand::use_nodes_of_mpi(FileSystem& fs, const Hosts& use, const H
     set_value(option, text::join(std::span<const std::string>(kept), ","));
   }
   if (!files.empty() || !lists.empty()) return {};
-  // The launcher knows the nodes from the batch system.
-  Hosts entries = use;
-  if (kind_ == Kind::kOpenMpi) {
-    for (std::string& host : entries) host += ":*";  // as many slots as it has there
-  }
-  insert_options({kind_ == Kind::kOpenMpi ? "--host" : "-hosts",
-                  text::join(std::span<const std::string>(entries), ",")});
+  // The launcher knows the nodes from the batch system, with their slots: the names choose from
+  // them.
+  const std::string text = text::join(std::span<const std::string>(use), "\n") + "\n";
+  SCR_RETURN_IF_ERROR(
+      fs.write_file_atomically(hostfile, std::as_bytes(std::span(text)), /*durable=*/false));
+  insert_options({kind_ == Kind::kOpenMpi ? "--hostfile" : "-f", hostfile});
   return {};
 }
 

@@ -254,7 +254,12 @@ Result<RunLoop::Outcome> RunLoop::launch() {
   const std::string where = compress_hosts(left());
   say("run {}: {}", attempt_, shell_quoted(command.words()));
   const EventToken event = log_.begin(EventType::kLaunch, 0, fmt::format("run {}", attempt_));
-  SCR_ASSIGN_OR_RETURN(Child child, Child::start(command.words(), command.launcher_environment()));
+  Child::Changes changes = command.launcher_environment();
+  // Slurm 22.05 takes the cores of a step that lost a node for used until the job ends, and the
+  // next step, also that of mpirun's daemons, would wait for them.
+  const bool in_slurm = detect_batch_system(job_->environment()) == BatchSystem::kSlurm;
+  if (in_slurm && !down_.empty()) changes["SLURM_OVERLAP"] = "1";
+  SCR_ASSIGN_OR_RETURN(Child child, Child::start(command.words(), changes));
   const Outcome outcome = supervise(child);
   if (outcome.end != End::kItself || outcome.exit_code != 0) end_leftovers(left());
   const std::string why = outcome.why.empty() ? "" : ", " + outcome.why;

@@ -143,7 +143,11 @@ TEST_F(Launch, LeavesNodesOutOfHostLists) {
 }
 
 TEST_F(Launch, WithoutHostsOfItsOwnTheCommandGetsThem) {
-  EXPECT_EQ(after_use(parsed({mpirun(), "./a"}), {"n1", "n3"}, {"n2"}), "--host 'n1:*,n3:*' ./a");
+  EXPECT_EQ(after_use(parsed({mpirun(), "./a"}), {"n1", "n3"}, {"n2"}),
+            "--hostfile " + (directory_ / "new_hosts") + " ./a");
+  EXPECT_EQ(contents(directory_ / "new_hosts"), "n1\nn3\n");
+  EXPECT_EQ(after_use(parsed({mpiexec(), "./a"}), {"n1", "n3"}, {"n2"}),
+            "-f " + (directory_ / "new_hosts") + " ./a");
 }
 
 TEST_F(Launch, SrunExcludes) {

@@ -70,6 +70,7 @@ const std::map<std::string, std::string> kExpectedDefaults = {
     {"SCR_HALT_EXIT", "0"},
     {"SCR_HALT_SECONDS", "0"},
     {"SCR_RUNS", "1"},
+    {"SCR_REMOTE_SHELL", ""},
     {"SCR_MIN_NODES", "0"},
     {"SCR_NODELIST", ""},
     {"SCR_EXCLUDE_NODES", ""},
