@@ -111,8 +111,8 @@ std::string DatasetRow::where() const {
 }
 
 const char* DatasetRow::state() const {
+  if (!entry.failed.empty()) return "failed";  // a restart has tried it
   if (!damage.empty()) return "damaged";
-  if (!entry.failed.empty()) return "failed";
   return entry.complete ? "complete" : "partial";
 }
 
