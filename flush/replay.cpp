@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "core/base/checksum.hpp"
+#include "core/base/read_only_file.hpp"
 #include "core/shared_file/wire.hpp"
 
 namespace scr::flush {
@@ -81,7 +81,7 @@ std::vector<CopyPiece> cut(const std::vector<CopyPiece>& pieces, std::uint64_t b
 }
 
 // The pieces of a region, read from the logs.
-class RegionFile final : public File {
+class RegionFile final : public ReadOnlyFile {
  public:
   RegionFile(const ReplayRegion& region, OpenSharedLog open_log)
       : region_(region), open_log_(std::move(open_log)), name_(region.file) {}
@@ -110,26 +110,9 @@ class RegionFile final : public File {
     info.size = region_.end - region_.begin;
     return info;
   }
-  Status sync() override { return {}; }
-  Status close() override { return {}; }
   const std::string& path() const override { return name_; }
-  int descriptor() const override { return -1; }
-  Result<std::size_t> write_some(std::span<const std::byte> /*data*/,
-                                 std::uint64_t /*offset*/) override {
-    return refuse();
-  }
-  Status truncate(std::uint64_t /*size*/) override { return refuse(); }
-  Status allocate(std::uint64_t /*offset*/, std::uint64_t /*length*/) override { return refuse(); }
-  Status set_mode(mode_t /*mode*/) override { return refuse(); }
-  Result<Mapping> map(std::uint64_t /*offset*/, std::size_t /*length*/) override {
-    return refuse();
-  }
-  Status lock(LockMode /*mode*/, bool /*wait*/) override { return refuse(); }
-  Status unlock() override { return refuse(); }
 
  private:
-  Status refuse() const { return errno_status(EOPNOTSUPP, "change or map", name_); }
-
   // Whole, and verified; kept, since reads come in order and may take less than a part.
   Result<std::span<const std::byte>> load(const ReplayPart& part) {
     if (loaded_ == &part) return std::span<const std::byte>(bytes_);

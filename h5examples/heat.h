@@ -6,6 +6,7 @@
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { WIDTH = 256, HEIGHT = 256 };
 
@@ -94,6 +95,31 @@ static void write_picture(const char* name) {
   free(starts);
   free(mine);
   free(all);
+}
+
+/* The life of a program that checkpoints by itself: goes on from the step that `restart` has read
+ * (0: from the start), and calls `checkpoint` every few steps. */
+static inline int run_heat(int argc, char** argv, const char* name, int (*restart)(void),
+                           void (*checkpoint)(int step)) {
+  MPI_Init(&argc, &argv);
+  if (!make_field() || argc < 4) {
+    if (rank == 0)
+      fprintf(stderr, "usage: %s STEPS EVERY OUTPUT.pgm [MS]; at most %d ranks\n", name, HEIGHT);
+    MPI_Finalize();
+    return 2;
+  }
+  int steps = atoi(argv[1]), every = atoi(argv[2]), pause = argc > 4 ? atoi(argv[4]) : 0;
+  for (int step = restart(); step < steps;) {
+    compute_step();
+    ++step;
+    if (pause > 0) usleep((useconds_t)pause * 1000);
+    if (step % every == 0) checkpoint(step);
+  }
+  write_picture(argv[3]);
+  if (rank == 0) printf("done: %d steps\n", steps);
+  MPI_Finalize();
+  free_field();
+  return 0;
 }
 
 #endif

@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "heat.h"
 
@@ -123,24 +122,5 @@ static int restart(void) {
 }
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  if (!make_field() || argc < 4) {
-    if (rank == 0)
-      fprintf(stderr, "usage: heat_parallel STEPS EVERY OUTPUT.pgm [MS]; at most %d ranks\n",
-              HEIGHT);
-    MPI_Finalize();
-    return 2;
-  }
-  int steps = atoi(argv[1]), every = atoi(argv[2]), pause = argc > 4 ? atoi(argv[4]) : 0;
-  for (int step = restart(); step < steps;) {
-    compute_step();
-    ++step;
-    if (pause > 0) usleep((useconds_t)pause * 1000);
-    if (step % every == 0) checkpoint(step);
-  }
-  write_picture(argv[3]);
-  if (rank == 0) printf("done: %d steps\n", steps);
-  MPI_Finalize();
-  free_field();
-  return 0;
+  return run_heat(argc, argv, "heat_parallel", restart, checkpoint);
 }

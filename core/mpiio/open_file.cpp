@@ -26,8 +26,8 @@ bool is_derived(MPI_Datatype type) {
   return combiner.ok() && !mpi::is_predefined(*combiner);
 }
 
-// A name for the stub of an open file that nobody else has; the same on all processes.
-std::string stub_name() { return temporary_beside("/dev/shm/h5scr-mpiio").path; }
+// A name on this node that nobody else has.
+std::string handle_file_name() { return temporary_beside("/dev/shm/h5scr-mpiio").path; }
 
 }  // namespace
 
@@ -59,15 +59,15 @@ OpenFile::OpenFile(Parts parts) : parts_(std::move(parts)) {
 // has one for itself, since MPI libraries want a file of several processes to be on a file system
 // of all.
 Status OpenFile::make_handle(MPI_Info info) {
-  const std::string name = stub_name();
-  auto stub = file_system().open(
+  const std::string name = handle_file_name();
+  auto made = file_system().open(
       name, {.access = OpenOptions::Access::kReadWrite, .create = true, .mode = 0600});
   const int code = PMPI_File_open(MPI_COMM_SELF, name.c_str(), MPI_MODE_RDWR, info, &handle_);
   const bool all = parts_.comm->all_true(code == MPI_SUCCESS);
   (void)file_system().remove_if_exists(name);
   if (all) return {};
   if (code == MPI_SUCCESS) PMPI_File_close(&handle_);
-  SCR_RETURN_IF_ERROR(stub.status());
+  SCR_RETURN_IF_ERROR(made.status());
   if (code != MPI_SUCCESS) return mpi::mpi_status(code, "open a handle of MPI");
   return Status(StatusCode::kIoError, "cannot open a handle of MPI: it failed on another process");
 }

@@ -95,6 +95,7 @@ void Session::seal() {
   const int dataset = runtime_->window();
   seals_shared_ = runtime_->context().world().any_true(!shared_window_.empty());
   const Status status = runtime_->seal_window(name, flags, !window_is_incomplete_);
+  seals_shared_ = false;
   if (status.ok()) {
     ++counts_.datasets;
     const auto& cached = runtime_->cached();

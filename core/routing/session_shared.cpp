@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <ctime>
 
+#include "core/base/checksum.hpp"
 #include "core/base/log.hpp"
 #include "core/routing/session.hpp"
 #include "core/routing/shared_open.hpp"
@@ -481,6 +482,10 @@ Status Session::write_out(const SharedWindowFile& file, const std::string& to) {
   for (const shared_file::LogEntry& entry : table.entries) {
     const std::span bytes = std::span(buffer).first(entry.length);
     SCR_RETURN_IF_ERROR(log->read_exactly(bytes, entry.log_offset));
+    if (crc32(bytes) != entry.crc) {
+      return corrupt(
+          fmt::format("'{}' has a wrong checksum at byte {}", file.path, entry.log_offset));
+    }
     SCR_RETURN_IF_ERROR(plain->write_all(bytes, entry.offset));
   }
   SCR_RETURN_IF_ERROR(plain->sync());

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <tuple>
 
+#include "core/base/read_only_file.hpp"
 #include "core/service/connection.hpp"
 
 namespace scr::service {
@@ -191,7 +192,7 @@ Status Server::read_pieces(Connection& connection, std::uint64_t id, std::uint64
 // --- the file
 // ------------------------------------------------------------------------------------------
 
-class RemoteFile : public File {
+class RemoteFile : public ReadOnlyFile {
  public:
   RemoteFile(Server server, std::uint64_t id, const ReplyHeader& opened, std::size_t cached_blocks)
       : server_(std::move(server)),
@@ -230,22 +231,6 @@ class RemoteFile : public File {
     return {};
   }
   const std::string& path() const override { return path_; }
-  int descriptor() const override { return -1; }
-
-  Result<std::size_t> write_some(ByteView /*data*/, std::uint64_t /*offset*/) override {
-    return read_only("write");
-  }
-  Status truncate(std::uint64_t /*size*/) override { return read_only("truncate"); }
-  Status allocate(std::uint64_t /*offset*/, std::uint64_t /*length*/) override {
-    return read_only("allocate");
-  }
-  Status sync() override { return {}; }
-  Status set_mode(mode_t /*mode*/) override { return read_only("change the mode of"); }
-  Result<Mapping> map(std::uint64_t /*offset*/, std::size_t /*length*/) override {
-    return not_supported("map");
-  }
-  Status lock(LockMode /*mode*/, bool /*wait*/) override { return not_supported("lock"); }
-  Status unlock() override { return not_supported("unlock"); }
 
  private:
   struct Block {
@@ -253,10 +238,6 @@ class RemoteFile : public File {
     std::vector<std::byte> bytes;
   };
 
-  Status read_only(std::string_view tried) const { return errno_status(EROFS, tried, path_); }
-  Status not_supported(std::string_view tried) const {
-    return errno_status(EOPNOTSUPP, tried, path_);
-  }
   Status check_usable() const {
     if (closed_) return errno_status(EBADF, "read", path_);
     if (::getpid() == pid_) return {};

@@ -1,8 +1,8 @@
 #include "core/shared_file/log_reader.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
+
+#include "core/base/read_only_file.hpp"
 
 namespace scr::shared_file {
 
@@ -110,7 +110,7 @@ Result<std::uint64_t> LogReader::read(std::span<const Range> ranges, std::span<s
 
 namespace {
 
-class ReaderFile final : public File {
+class ReaderFile final : public ReadOnlyFile {
  public:
   ReaderFile(std::unique_ptr<LogReader> reader, std::string name)
       : reader_(std::move(reader)), name_(std::move(name)) {}
@@ -127,29 +127,12 @@ class ReaderFile final : public File {
     SCR_ASSIGN_OR_RETURN(info.size, reader_->size());
     return info;
   }
-  Status sync() override { return {}; }
-  Status close() override { return {}; }
-  const std::string& path() const override { return name_; }
-  int descriptor() const override { return -1; }
-
-  Result<std::size_t> write_some(std::span<const std::byte> /*data*/,
-                                 std::uint64_t /*offset*/) override {
-    return refuse("write");
-  }
-  Status truncate(std::uint64_t /*size*/) override { return refuse("truncate"); }
-  Status allocate(std::uint64_t /*offset*/, std::uint64_t /*length*/) override {
-    return refuse("allocate");
-  }
-  Status set_mode(mode_t /*mode*/) override { return refuse("change the mode of"); }
-  Result<Mapping> map(std::uint64_t /*offset*/, std::size_t /*length*/) override {
-    return errno_status(EOPNOTSUPP, "map", name_);
-  }
+  // Nobody changes it, so every reader may have its lock.
   Status lock(LockMode /*mode*/, bool /*wait*/) override { return {}; }
   Status unlock() override { return {}; }
+  const std::string& path() const override { return name_; }
 
  private:
-  Status refuse(std::string_view what) const { return errno_status(EROFS, what, name_); }
-
   std::unique_ptr<LogReader> reader_;
   std::string name_;
 };

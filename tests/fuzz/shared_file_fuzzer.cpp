@@ -7,16 +7,16 @@
 #include <vector>
 
 #include "core/base/checksum.hpp"
+#include "core/base/read_only_file.hpp"
 #include "core/shared_file/home.hpp"
 #include "core/shared_file/log.hpp"
 
 namespace {
 
 using scr::Result;
-using scr::Status;
 
 // Bytes as a file.
-class MemoryFile final : public scr::File {
+class MemoryFile final : public scr::ReadOnlyFile {
  public:
   explicit MemoryFile(std::vector<std::byte> bytes) : bytes_(std::move(bytes)) {}
   Result<std::size_t> read_some(std::span<std::byte> buffer, std::uint64_t offset) override {
@@ -30,22 +30,9 @@ class MemoryFile final : public scr::File {
     info.size = bytes_.size();
     return info;
   }
-  Result<std::size_t> write_some(std::span<const std::byte>, std::uint64_t) override {
-    return refused();
-  }
-  Status truncate(std::uint64_t) override { return refused(); }
-  Status allocate(std::uint64_t, std::uint64_t) override { return refused(); }
-  Status sync() override { return refused(); }
-  Status set_mode(mode_t) override { return refused(); }
-  Result<scr::Mapping> map(std::uint64_t, std::size_t) override { return refused(); }
-  Status lock(scr::LockMode, bool) override { return refused(); }
-  Status unlock() override { return refused(); }
-  Status close() override { return {}; }
   const std::string& path() const override { return path_; }
-  int descriptor() const override { return -1; }
 
  private:
-  static Status refused() { return scr::failed_precondition("read only"); }
   std::vector<std::byte> bytes_;
   std::string path_ = "log";
 };
