@@ -41,10 +41,20 @@ int hook_rename(const char* from, const char* to) {
   return hooked([&] { return Session::process().renamed(from, to); });
 }
 
+unsigned long hook_opens() { return Session::opens_of_thread(); }
+
+void hook_went_past(const char* path) {
+  try {
+    Session::process().went_past(path);
+  } catch (const std::exception& error) {
+    log::error("{}", error.what());
+  }
+}
+
 }  // namespace
 
 void register_file_hooks() {
-  static const scr_file_hooks table = {hook_unlink, hook_rename};
+  static const scr_file_hooks table = {hook_unlink, hook_rename, hook_opens, hook_went_past};
   using Register = void (*)(const scr_file_hooks*);
   auto* preload = reinterpret_cast<Register>(dlsym(RTLD_DEFAULT, "scr_register_file_hooks"));
   if (preload != nullptr) preload(&table);

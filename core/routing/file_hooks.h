@@ -1,6 +1,6 @@
 /* What the session of a process offers to a preload (vfd/preload): a say in system calls that
- * change names. The session registers itself with the preload, if there is one, when the first file
- * is opened. Ours; not installed. */
+ * change names, and news of HDF5 files that other drivers open. The session registers itself with
+ * the preload, if there is one, when the first file is opened. Ours; not installed. */
 #ifndef SCR_FILE_HOOKS_H
 #define SCR_FILE_HOOKS_H
 
@@ -12,6 +12,10 @@ extern "C" {
 typedef struct scr_file_hooks {
   int (*unlink)(const char* path);
   int (*rename)(const char* from, const char* to);
+  /* How many files this thread has opened through the session. */
+  unsigned long (*opens)(void);
+  /* The program has opened this HDF5 file for writing, and the session did not see it. */
+  void (*went_past)(const char* path);
 } scr_file_hooks;
 
 /* Defined by every preload. */

@@ -16,6 +16,9 @@ namespace scr::routing {
 
 class Session;
 
+// The answer to a program that wants others to read a routed file while it writes.
+Status no_swmr(std::string_view absolute);
+
 class RoutedFile final : public File {
  public:
   enum class Role {

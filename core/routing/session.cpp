@@ -43,6 +43,7 @@ std::optional<Launched> launched_by_mpi() {
 }  // namespace
 
 thread_local int Session::sealing_depth = 0;
+thread_local std::uint64_t Session::opens_ = 0;
 
 Session& Session::process() {
   static Session* session = [] {
@@ -277,7 +278,7 @@ void Session::leave_nothing() {
 // One line at the end of a run; nothing if h5scr had nothing to do.
 void Session::report() {
   Communicator& world = runtime_->context().world();
-  std::array<std::uint64_t, 3> sums = {counts_.routed, counts_.bytes, counts_.moved};
+  std::array<std::uint64_t, 4> sums = {counts_.routed, counts_.bytes, counts_.moved, counts_.past};
   world.all_reduce(sums, ReduceOp::kSum);
   std::array<std::uint64_t, 6> passed = {};
   for (const auto& [reason, count] : counts_.passed)
@@ -285,13 +286,13 @@ void Session::report() {
   world.all_reduce(passed, ReduceOp::kSum);
   if (world.rank() != 0) return;
   std::string others;
-  for (std::size_t i = 0; i < passed.size(); ++i) {
-    if (passed[i] == 0) continue;
-    others += fmt::format("{}{} {}", others.empty() ? "" : ", ", passed[i],
-                          reason_text(static_cast<Route::Reason>(i)));
-  }
-  if (sums[2] > 0)
-    others += fmt::format("{}{} moved while open", others.empty() ? "" : ", ", sums[2]);
+  const auto add = [&](std::uint64_t count, std::string_view why) {
+    if (count > 0) others += fmt::format("{}{} {}", others.empty() ? "" : ", ", count, why);
+  };
+  for (std::size_t i = 0; i < passed.size(); ++i)
+    add(passed[i], reason_text(static_cast<Route::Reason>(i)));
+  add(sums[2], "moved while open");
+  add(sums[3], "by another driver of HDF5");
   if (sums[0] == 0 && others.empty()) return;
   log::notice("{} files routed ({}), {} datasets protected, {} flushed to '{}'{}{}", sums[0],
               format_byte_size(sums[1]), counts_.datasets, counts_.flushed, prefix(),

@@ -61,6 +61,11 @@ class Session {
   // unlink() and rename() of the program. False: nothing to do with h5scr, do the system call.
   Result<bool> unlinked(std::string_view name);
   Result<bool> renamed(std::string_view from, std::string_view to);
+  // How many files this thread has opened here so far, routed or not.
+  static std::uint64_t opens_of_thread() { return opens_; }
+  // The program has opened a file for writing with a driver that h5scr does not serve: warns, once,
+  // if a rule is for it.
+  void went_past(std::string_view name);
 
   // As routing::open_shared() (shared_open.hpp).
   Result<std::unique_ptr<shared_file::SharedFile>> open_shared(std::shared_ptr<Communicator> comm,
@@ -140,6 +145,7 @@ class Session {
   };
 
   static thread_local int sealing_depth;
+  static thread_local std::uint64_t opens_;
   struct Sealing {
     Sealing() { ++sealing_depth; }
     ~Sealing() { --sealing_depth; }
@@ -309,6 +315,7 @@ class Session {
     std::uint64_t datasets = 0;
     std::uint64_t flushed = 0;
     std::uint64_t moved = 0;                        // to their names, while they were open
+    std::uint64_t past = 0;                         // opened by another driver, against a rule
     std::map<Route::Reason, std::uint64_t> passed;  // opened for writing and not routed, by reason
   } counts_;
 };

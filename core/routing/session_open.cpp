@@ -27,14 +27,14 @@ Result<bool> is_marker(File& file) {
   return has_marker_head(head);
 }
 
-Status no_swmr(const std::string& absolute) {
+}  // namespace
+
+Status no_swmr(std::string_view absolute) {
   return failed_precondition(
       fmt::format("'{}' is routed by h5scr, and a routed file cannot be read while it is written "
                   "(SWMR); exempt it: ROUTE=<name> TYPE=BYPASS",
                   absolute));
 }
-
-}  // namespace
 
 Result<Session::Opened> Session::open_plain(std::string_view name, const OpenOptions& options) {
   OpenOptions plain = options;
@@ -45,6 +45,7 @@ Result<Session::Opened> Session::open_plain(std::string_view name, const OpenOpt
 
 Result<Session::Opened> Session::open(std::string_view name, const OpenOptions& options,
                                       bool swmr) {
+  ++opens_;
   if (passive()) return open_plain(name, options);
   std::lock_guard lock(mutex_);
   if (config() == nullptr || off_) return open_plain(name, options);
@@ -60,6 +61,21 @@ Result<Session::Opened> Session::open(std::string_view name, const OpenOptions& 
   }
   if (swmr) return no_swmr(absolute);
   return create(route, absolute, name, options);
+}
+
+void Session::went_past(std::string_view name) {
+  if (passive() || is_sealing()) return;
+  std::lock_guard lock(mutex_);
+  if (config() == nullptr || off_) return;
+  const Route route = route_of(absolute_name(name));
+  if (!route.routed() || route.reason != Route::Reason::kRule) return;
+  ++counts_.past;
+  if (counts_.past > 1) return;
+  log::warning(
+      "'{}' is not protected, although ROUTE={} is for it: the program opened it with a driver of "
+      "HDF5 that h5scr does not serve (core, family, subfiling, or one set explicitly); use the "
+      "default driver with HDF5_DRIVER=scr, or mpio (said once)",
+      name, route.rule->pattern);
 }
 
 Session::WindowFile* Session::file_in_window(const std::string& absolute) {

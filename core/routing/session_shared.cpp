@@ -208,6 +208,7 @@ Route Session::shared_route(const std::string& absolute, const SharedOpen& how) 
 
 Result<std::unique_ptr<SharedFile>> Session::open_shared(std::shared_ptr<Communicator> comm,
                                                          const SharedOpen& how) {
+  ++opens_;
   const bool ready = comm->all_true(!passive() && attached_ && homes_ != nullptr);
   if (!ready) return std::unique_ptr<SharedFile>();
   Hash plan;

@@ -98,6 +98,34 @@ case_ends() {
   expect_no_notes
 }
 
+case_other_drivers() {
+  begin_acts "a rule is for a file that the program gives to another driver: one line for each process"
+  ranks=2
+  SCR_CONF_FILE=$PWD/rules acts "@0 core a.h5 1" "@0 core b.h5 2" "@1 write c.h5 3" barrier
+  expect_done
+  expect_no_text "not protected"
+  printf 'ROUTE=[ab]*.h5 TYPE=CKPT\n' >rules
+  SCR_CONF_FILE=$PWD/rules acts "@0 core a.h5 1" "@0 core b.h5 2" "@1 write b.%r.h5 3" barrier
+  expect_done
+  expect_text "'a.h5' is not protected, although ROUTE=\[ab\]\*.h5 is for it"
+  expect_no_text "'b.h5' is not|'b.1.h5' is not"
+  expect_text "1 files routed .* not routed: 2 by another driver of HDF5"
+  ranks=4
+  plain_acts "read a.h5 1" "read b.h5 2"
+  expect_done
+
+  begin_acts "SWMR is refused for a routed file, which stays as it was; with and without locks"
+  acts "no_swmr s.%r.h5 1%r" barrier
+  expect_done
+  expect_text "is routed by h5scr, and a routed file cannot be read while it is written"
+  HDF5_USE_FILE_LOCKING=FALSE acts "no_swmr t.%r.h5 2%r" barrier
+  expect_done
+  expect_text "is routed by h5scr, and a routed file cannot be read while it is written"
+  plain_acts "read s.%r.h5 1%r" "read t.%r.h5 2%r"
+  expect_done
+  expect_no_notes
+}
+
 case_no_hdf5() {
   begin_acts "a program that never touches HDF5 leaves nothing and says nothing"
   SCR_DEBUG=0 acts barrier allreduce barrier

@@ -50,9 +50,10 @@ struct OpenFile : H5FD_t {
   int descriptor;               // applications get a pointer to it
   dev_t device;
   ino_t inode;
-  haddr_t end_of_addresses = 0;  // end of what HDF5 has allocated in the file
-  haddr_t end_of_file;           // end of the file on disk
-  bool truncate_called = false;  // since the last flush
+  haddr_t end_of_addresses = 0;     // end of what HDF5 has allocated in the file
+  haddr_t end_of_file;              // end of the file on disk
+  bool truncate_called = false;     // since the last flush
+  bool collected_metadata = false;  // HDF5 did, before some write
   bool ignore_disabled_locks = false;
   bool ignore_driver_info = false;
 };
@@ -249,6 +250,15 @@ herr_t read(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size, 
   });
 }
 
+// Without locks H5Fstart_swmr_write() shows only in that HDF5 no longer collects metadata. It takes
+// that back when the next write fails. (A page buffer collects from the start, and hides it.)
+Status check_swmr(OpenFile& file) {
+  const bool collects = (file.feature_flags & H5FD_FEAT_ACCUMULATE_METADATA) != 0;
+  const bool started = !collects && file.collected_metadata;
+  file.collected_metadata |= collects;
+  return started ? routing::no_swmr(file.file->path()) : Status();
+}
+
 // Writes `size` bytes, all of them unless it fails.
 herr_t write(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size,
              const void* buffer) {
@@ -256,6 +266,7 @@ herr_t write(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size,
   const TracedCall trace("write", *target.file, address, size);
   return guarded(target.library, {"write", Failure::kWrite}, [&]() -> Status {
     SCR_RETURN_IF_ERROR(check_range(target, address, size));
+    if (target.routed != nullptr) SCR_RETURN_IF_ERROR(check_swmr(target));
     const std::span bytes(static_cast<const std::byte*>(buffer), size);
     SCR_RETURN_IF_ERROR(at_range(target.file->write_all(bytes, address), address, size));
     target.end_of_file = std::max(target.end_of_file, address + size);
@@ -315,11 +326,14 @@ herr_t lock(H5FD_t* file, hbool_t exclusive) {
   });
 }
 
+// HDF5 gives up the lock of an open file only to let readers in: H5Fstart_swmr_write().
 herr_t unlock(H5FD_t* file) {
   OpenFile& target = open_file(file);
   const TracedCall trace("unlock", *target.file);
-  return guarded(target.library, {"unlock", Failure::kUnlock},
-                 [&] { return change_lock(target, LOCK_UN, "unlock"); });
+  return guarded(target.library, {"unlock", Failure::kUnlock}, [&] {
+    return target.routed != nullptr ? routing::no_swmr(target.file->path())
+                                    : change_lock(target, LOCK_UN, "unlock");
+  });
 }
 
 #ifdef H5SCR_HDF5_PLUGIN

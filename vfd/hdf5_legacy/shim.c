@@ -11,24 +11,11 @@
 #include "vfd/preload/preload.h"
 
 #include "vfd/hdf5_legacy/legacy.h"
-#include "vfd/preload/find_library.h"
+#include "vfd/preload/hdf5_open.h"
 
 /* Not in HDF5 1.10. */
 htri_t H5Fis_accessible(const char* name, hid_t list);
 herr_t H5Fdelete(const char* name, hid_t list);
-
-/* The function of the HDF5 that the program called with this name. It is found from the place of
- * the call: a Python module's HDF5 is private to it, and there may be several. */
-static void* real_function(const char* name, const void* caller) {
-  void* hdf5 = scr_find_library(caller, "H5get_libversion");
-  void* function = hdf5 != NULL ? dlsym(hdf5, name) : NULL;
-  if (function == NULL) {
-    fprintf(stderr, "h5scr: cannot find %s behind libscr_hdf5_legacy: HDF5 is not to be seen\n",
-            name);
-    abort();
-  }
-  return function;
-}
 
 static const scr_legacy_driver* load_driver(void) {
   static const scr_legacy_driver* driver;
@@ -54,37 +41,21 @@ static const scr_legacy_driver* wanted_driver(void) {
   return load_driver();
 }
 
-/* Calls `call`, which uses `list`, with the driver in the list. */
-#define WITH_DRIVER(result, real, list, call)                                       \
-  do {                                                                              \
-    const scr_legacy_driver* driver_ = wanted_driver();                             \
-    const hid_t own_ = list;                                                        \
-    if (driver_ != NULL) list = driver_->list_with_driver((const void*)real, list); \
-    result = call;                                                                  \
-    if (list != own_) driver_->close_list((const void*)real, list);                 \
-  } while (0)
+hid_t scr_legacy_list(const void* hdf5, hid_t list) {
+  const scr_legacy_driver* driver = wanted_driver();
+  return driver != NULL ? driver->list_with_driver(hdf5, list) : list;
+}
+
+void scr_legacy_close_list(const void* hdf5, hid_t list) { load_driver()->close_list(hdf5, list); }
 
 #define REAL(name) \
-  __typeof__(&name) real = (__typeof__(&name))real_function(#name, __builtin_return_address(0))
-
-hid_t H5Fopen(const char* name, unsigned flags, hid_t list) {
-  REAL(H5Fopen);
-  hid_t file;
-  WITH_DRIVER(file, real, list, real(name, flags, list));
-  return file;
-}
-
-hid_t H5Fcreate(const char* name, unsigned flags, hid_t creation, hid_t list) {
-  REAL(H5Fcreate);
-  hid_t file;
-  WITH_DRIVER(file, real, list, real(name, flags, creation, list));
-  return file;
-}
+  __typeof__(&name) real = (__typeof__(&name))scr_hdf5_function(#name, __builtin_return_address(0))
 
 htri_t H5Fis_accessible(const char* name, hid_t list) {
   REAL(H5Fis_accessible);
-  htri_t answer;
-  WITH_DRIVER(answer, real, list, real(name, list));
+  const hid_t used = scr_legacy_list((const void*)real, list);
+  const htri_t answer = real(name, used);
+  if (used != list) scr_legacy_close_list((const void*)real, used);
   return answer;
 }
 

@@ -1,12 +1,13 @@
 /* rename, unlink and their kin, for every preload of h5scr: the session of the process has a say in
  * them (core/routing/file_hooks.h). If several preloads are loaded, the first one does it and the
- * others pass its calls on. */
+ * others pass its calls on. What hdf5_open.c sees goes to the same session. */
 #include "vfd/preload/preload.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include "core/routing/file_hooks.h"
+#include "vfd/preload/hdf5_open.h"
 
 /* The session of this process, once there is one; it comes with the HDF5 driver or with libscr. */
 static const scr_file_hooks* file_hooks;
@@ -26,6 +27,13 @@ static int try_unlink(const char* path) {
 
 static int try_rename(const char* from, const char* to) {
   return file_hooks != NULL && scr_preload_enabled() ? file_hooks->rename(from, to) : 0;
+}
+
+unsigned long scr_routed_opens(void) { return file_hooks != NULL ? file_hooks->opens() : 0; }
+
+void scr_opened_hdf5(const char* name, unsigned long before) {
+  if (file_hooks != NULL && scr_preload_enabled() && file_hooks->opens() == before)
+    file_hooks->went_past(name);
 }
 
 #define NEXT(type, name) \
