@@ -18,6 +18,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -137,6 +138,9 @@ class Session {
     int processes = 0;
     int number = 0;
     bool open = false;
+    shared_file::LogFile* file = nullptr;  // while it is open
+    int passed = 0;                        // as of RoutedFile
+    std::chrono::steady_clock::time_point opened;
   };
   struct SealedLog {
     std::uint64_t file = 0;
@@ -227,6 +231,9 @@ class Session {
   Status shared_closed(const std::string& absolute, const shared_file::LogFile::Closed& closed,
                        bool first);
   void forget_shared(const std::string& absolute);
+  Status move_shared(const std::string& absolute, shared_file::LogFile& file, Communicator& comm);
+  void forget_moved(const std::string& absolute, std::string_view why);
+  void move_passed_shared();
   Status write_out(const SharedWindowFile& file, const std::string& to);
   Status announce_log(const FilemapEntry& entry, const FileMeta& meta);
   void forget_sealed(int dataset);
@@ -285,7 +292,8 @@ class Session {
   std::map<std::string, WindowFile> window_;               // by absolute name
   std::map<std::string, SharedWindowFile> shared_window_;  // by absolute name
   int shared_open_ = 0;                                    // of these
-  bool seals_shared_ = false;  // some rank has one in the window being sealed
+  std::set<std::string> shared_moved_;  // open, and moved to their names; absolute
+  bool seals_shared_ = false;           // some rank has one in the window being sealed
   std::map<std::string, std::uint64_t> dropped_shared_;  // deleted in this window: generation
   std::map<int, std::vector<SealedLog>> shared_sealed_;  // by dataset in the cache
   std::uint64_t readers_ = 0;                            // numbers of shared files that are read

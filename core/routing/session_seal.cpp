@@ -73,6 +73,8 @@ void Session::seal_at_close() {
 void Session::note_passed(bool waiting, std::int64_t closes) {
   if (waiting && closes > closes_seen_) {
     for (RoutedFile* file : writers_) ++file->passed_;
+    for (auto& [absolute, file] : shared_window_) file.passed += file.open ? 1 : 0;
+    move_passed_shared();
   }
   closes_seen_ = closes;
 }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <limits>
 
 #include "core/base/checksum.hpp"
 #include "core/base/log.hpp"
@@ -174,6 +175,7 @@ Hash Session::plan_shared(const SharedOpen& how, int processes) {
               "there is no room for the dataset in the cache");
     return decide_on(at_name ? "PASS" : "REFUSE");
   }
+  if (shared_moved_.contains(absolute)) return decide_on("PASS");
   if (auto known = shared_window_.find(absolute); known != shared_window_.end()) {
     if (known->second.open) {
       return refuse(failed_precondition(fmt::format(
@@ -359,8 +361,19 @@ Result<std::unique_ptr<SharedFile>> Session::open_logs(std::shared_ptr<Communica
   options.closed = [this, absolute, first = comm->rank() == 0](const LogFile::Closed& closed) {
     return shared_closed(absolute, closed, first);
   };
-  return std::unique_ptr<SharedFile>(
-      std::make_unique<LogFile>(options, *homes_, std::move(log), std::move(reader)));
+  options.stays_open = [this, absolute, comm](LogFile& file) {
+    if (!move_shared(absolute, file, *comm).ok()) return;
+    const std::lock_guard lock(mutex_);
+    forget_moved(absolute, "is kept open and flushed");
+  };
+  auto file = std::make_unique<LogFile>(options, *homes_, std::move(log), std::move(reader));
+  const std::lock_guard lock(mutex_);
+  if (auto known = shared_window_.find(absolute); known != shared_window_.end()) {
+    known->second.file = file.get();
+    known->second.passed = 0;
+    known->second.opened = std::chrono::steady_clock::now();
+  }
+  return std::unique_ptr<SharedFile>(std::move(file));
 }
 
 // The file was written in this window by the same processes, and is closed.
@@ -428,10 +441,15 @@ Status Session::shared_closed(const std::string& absolute, const LogFile::Closed
                               bool first) {
   if (getpid() != pid_) return {};
   const std::lock_guard lock(mutex_);
+  if (closed.plain) {
+    shared_moved_.erase(absolute);
+    return {};
+  }
   const auto known = shared_window_.find(absolute);
   if (known == shared_window_.end() || !runtime_) return {};
   SharedWindowFile& entry = known->second;
   entry.open = false;
+  entry.file = nullptr;
   --shared_open_;
   if (!closed.status.ok()) {
     window_is_incomplete_ = true;
@@ -467,6 +485,82 @@ void Session::forget_shared(const std::string& absolute) {
     status = runtime_->unregister_file(shared_file::log_name(absolute, runtime_->context().rank()));
   }
   if (!status.ok()) log::warning("{}", status.message());
+}
+
+// --- files that stay open ------------------------------------------------------------------------
+
+// Collective over `comm`: see LogFile::move().
+Status Session::move_shared(const std::string& absolute, LogFile& file, Communicator& comm) {
+  const std::string temporary = absolute + ".scr-moving";
+  bool mine = false;  // the temporary file
+  LogFile::Move move;
+  move.open = [&](bool first) {
+    mine = first;
+    OpenOptions options = first ? OpenOptions::create_truncate() : OpenOptions::read_write();
+    options.access = OpenOptions::Access::kReadWrite;
+    options.no_follow = true;
+    return fs_.open(temporary, options);
+  };
+  move.commit = [&] { return fs_.rename(temporary, absolute); };
+  Status status = file.move(comm, move);
+  if (status.ok()) return {};
+  if (mine) (void)fs_.remove_if_exists(temporary);
+  log::warning("{}",
+               status.with_context(fmt::format("'{}' stays in the cache", absolute)).message());
+  return status;
+}
+
+// This process's log of a file that has been moved to its name is of no use any more.
+void Session::forget_moved(const std::string& absolute, std::string_view why) {
+  const auto known = shared_window_.find(absolute);
+  if (known == shared_window_.end()) return;
+  const Marker marker = known->second.marker;
+  if (known->second.first_rank == runtime_->context().rank()) {
+    warn_once(fmt::format("'{}' {}", absolute, why),
+              "it is written at its name from now on, without protection; close a file to have it "
+              "protected");
+    ++counts_.moved;
+    (void)markers_->drop(marker);
+  }
+  --shared_open_;
+  shared_moved_.insert(absolute);
+  hide(absolute);
+  forget_shared(absolute);
+}
+
+// Collective over the world, with the lock held: as move_passed_files(). The first process of each
+// file says when it is time.
+void Session::move_passed_shared() {
+  constexpr int kPassed = 2;
+  constexpr std::chrono::seconds kAtLeast(5);
+  const Sealing guard;
+  Communicator& world = runtime_->context().world();
+  for (;;) {
+    const auto now = std::chrono::steady_clock::now();
+    std::uint64_t proposed = 0;
+    for (const auto& [absolute, file] : shared_window_) {
+      if (file.file != nullptr && file.first_rank == world.rank() && file.passed >= kPassed &&
+          now - file.opened >= kAtLeast) {
+        proposed = std::max(proposed, file.marker.id);
+      }
+    }
+    const std::uint64_t id = world.all_reduce(proposed, ReduceOp::kMax);
+    if (id == 0) return;
+    const auto found =
+        std::find_if(shared_window_.begin(), shared_window_.end(), [&](const auto& entry) {
+          return entry.second.file != nullptr && entry.second.marker.id == id;
+        });
+    if (found == shared_window_.end()) {
+      (void)LogFile::watch_move(world);
+      continue;
+    }
+    const std::string absolute = found->first;
+    if (move_shared(absolute, *found->second.file, world).ok()) {
+      forget_moved(absolute, "stays open");
+    } else {
+      found->second.passed = std::numeric_limits<int>::min();
+    }
+  }
 }
 
 // What this process has written of a shared file, to its place in a plain one.

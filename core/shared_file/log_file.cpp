@@ -14,8 +14,33 @@ Status LogFile::read_only() const {
           fmt::format("'{}' is open for reading only", options_.name)};
 }
 
+namespace {
+
+Status write_plain(File& file, std::span<const Range> ranges, std::span<const std::byte> data) {
+  for (const Range& range : ranges) {
+    SCR_RETURN_IF_ERROR(file.write_all(data.first(range.length), range.offset));
+    data = data.subspan(range.length);
+  }
+  return {};
+}
+
+Result<std::uint64_t> read_plain(File& file, std::span<const Range> ranges,
+                                 std::span<std::byte> data) {
+  std::uint64_t done = 0;
+  for (const Range& range : ranges) {
+    SCR_ASSIGN_OR_RETURN(const std::size_t got,
+                         file.read(data.subspan(done, range.length), range.offset));
+    done += got;
+    if (got < range.length) break;
+  }
+  return done;
+}
+
+}  // namespace
+
 Status LogFile::write(std::span<const Range> ranges, std::span<const std::byte> data) {
   const std::lock_guard lock(mutex_);
+  if (plain_ != nullptr) return write_plain(*plain_, ranges, data);
   if (!log_) return read_only();
   Status status = log_->write(ranges, data, entered_);
   for (const Range& range : ranges) {
@@ -51,11 +76,16 @@ Status LogFile::publish() {
 }
 
 Result<std::uint64_t> LogFile::read(std::span<const Range> ranges, std::span<std::byte> data) {
+  if (plain_ != nullptr) return read_plain(*plain_, ranges, data);
   SCR_RETURN_IF_ERROR(publish());
   return reader_->read(ranges, data);
 }
 
 Result<std::uint64_t> LogFile::size() {
+  if (plain_ != nullptr) {
+    SCR_ASSIGN_OR_RETURN(const FileInfo info, plain_.load()->info());
+    return info.size;
+  }
   SCR_RETURN_IF_ERROR(publish());
   return reader_->size();
 }
@@ -63,6 +93,11 @@ Result<std::uint64_t> LogFile::size() {
 // All have told the homes what they wrote before, and nobody writes meanwhile.
 Status LogFile::set_size(std::uint64_t size) {
   Communicator& comm = *options_.comm;
+  if (File* const plain = plain_; plain != nullptr) {
+    comm.barrier();  // nobody writes to the old file any more
+    const Status status = comm.rank() == 0 ? plain->truncate(size) : Status();
+    return agree_all(comm, status, "changing the size of a file");
+  }
   Status status = log_ ? publish() : read_only();
   SCR_RETURN_IF_ERROR(agree_all(comm, status, "changing the size of a file"));
   if (comm.rank() == 0) status = homes_.truncate(options_.id, size);
@@ -77,6 +112,15 @@ Status LogFile::set_size(std::uint64_t size) {
 
 Status LogFile::reserve(std::uint64_t size) {
   Communicator& comm = *options_.comm;
+  if (plain_ != nullptr) {
+    Status status;
+    if (comm.rank() == 0) {
+      auto now = this->size();
+      status = now.status();
+      if (now.ok() && *now < size) status = plain_.load()->truncate(size);
+    }
+    return agree_all(comm, status, "reserving room for a file");
+  }
   Status status = log_ ? publish() : read_only();
   if (status.ok() && comm.rank() == 0) {
     status = homes_.enter(options_.id, options_.place, {}, size);
@@ -158,9 +202,85 @@ Status LogFile::finish_log(std::uint64_t size) {
   return log_->finish(std::move(table), holding);
 }
 
+// Programs sync a file before they close it, so it takes a third time (as with files of one
+// process, Session::flushed()).
+Status LogFile::sync() {
+  constexpr int kSyncsBeforeClose = 2;
+  Communicator& comm = *options_.comm;
+  if (File* const plain = plain_; plain != nullptr)
+    return agree_all(comm, plain->sync(), "syncing a file");
+  SCR_RETURN_IF_ERROR(agree_all(comm, publish(), "syncing a file"));
+  if (++syncs_ > kSyncsBeforeClose && options_.stays_open) options_.stays_open(*this);
+  return {};
+}
+
+// --- a file that stays open ----------------------------------------------------------------------
+
+namespace {
+
+constexpr const char* kMoving = "moving an open file to its name";
+
+}  // namespace
+
+Status LogFile::copy_share(File& to, std::uint64_t size) {
+  const Communicator& comm = *options_.comm;
+  std::vector<std::byte> buffer(kStripeSize);
+  for (auto stripe = static_cast<std::uint64_t>(comm.rank()); stripe * kStripeSize < size;
+       stripe += static_cast<std::uint64_t>(comm.size())) {
+    const Range range{stripe * kStripeSize, std::min(kStripeSize, size - stripe * kStripeSize)};
+    const std::span bytes = std::span(buffer).first(range.length);
+    SCR_ASSIGN_OR_RETURN(const std::uint64_t got, reader_->read(std::span(&range, 1), bytes));
+    SCR_RETURN_IF_ERROR(to.write_all(bytes.first(got), range.offset));
+  }
+  return to.sync();
+}
+
+Status LogFile::move(Communicator& comm, const Move& move) {
+  SCR_RETURN_IF_ERROR(agree_all(comm, failure_.ok() ? publish() : failure_, kMoving));
+  // All are here, and none waits for what a thread of the program does: the lock can be held.
+  const std::lock_guard lock(mutex_);
+  const bool first = options_.comm->rank() == 0;
+  std::uint64_t size = 0;
+  Status status = publish_locked();
+  if (status.ok()) {
+    auto found = reader_->size();
+    status = found.status();
+    if (found.ok()) size = *found;
+  }
+  Result<std::unique_ptr<File>> file = std::unique_ptr<File>();
+  if (status.ok() && first) {
+    file = move.open(/*first=*/true);
+    status = file.ok() ? (*file)->truncate(size) : file.status();
+  }
+  SCR_RETURN_IF_ERROR(agree_all(comm, status, kMoving));
+  if (!first) file = move.open(/*first=*/false);
+  status = file.ok() ? copy_share(**file, size) : file.status();
+  SCR_RETURN_IF_ERROR(agree_all(comm, status, kMoving));
+  SCR_RETURN_IF_ERROR(agree_all(comm, first ? move.commit() : Status(), kMoving));
+  moved_ = std::move(*file);
+  plain_ = moved_.get();
+  log_.reset();
+  return {};
+}
+
+Status LogFile::watch_move(Communicator& comm) {
+  constexpr int kAgreements = 4;  // of move()
+  for (int i = 0; i < kAgreements; ++i) SCR_RETURN_IF_ERROR(agree_all(comm, Status(), kMoving));
+  return {};
+}
+
+// --- closing -------------------------------------------------------------------------------------
+
 Status LogFile::close() {
   Communicator& comm = *options_.comm;
   Closed closed;
+  if (plain_ != nullptr) {
+    closed.plain = true;
+    closed.status = agree_all(comm, moved_->close(), "closing a file");
+    if (comm.rank() == 0) (void)homes_.drop(options_.id);
+    const Status known = options_.closed ? options_.closed(closed) : Status();
+    return closed.status.ok() ? known : closed.status;
+  }
   Status mine = publish();
   if (mine.ok()) mine = failure_;
   closed.status = agree_all(comm, mine, "closing a file");

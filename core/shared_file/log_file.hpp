@@ -18,6 +18,7 @@ class LogFile final : public SharedFile {
   struct Closed {
     Status status;
     bool written = false;  // by some process: there is a new version
+    bool plain = false;    // it is at its name already, see move()
     std::uint64_t size = 0;
   };
   struct Options {
@@ -31,6 +32,8 @@ class LogFile final : public SharedFile {
     bool created = false;  // there was no such file, so there is one now, even if nobody writes
     // Not collective: told at the end of close(), with the same on all processes.
     std::function<Status(const Closed&)> closed;
+    // Collective: told when the file was synced so often that it must be meant to stay open.
+    std::function<void(LogFile&)> stays_open;
   };
   // `log`: of this process, none if the file is only read. `reader` has what the others wrote.
   LogFile(Options options, const Homes& homes, std::unique_ptr<Log> log,
@@ -48,14 +51,27 @@ class LogFile final : public SharedFile {
   Result<std::uint64_t> size() override;
   Status set_size(std::uint64_t size) override;
   Status reserve(std::uint64_t size) override;
-  Status sync() override { return agree_all(*options_.comm, publish(), "syncing a file"); }
+  Status sync() override;
   Result<std::uint64_t> advance_pointer(std::uint64_t by) override;
   Status set_pointer(std::uint64_t to) override;
   Status lock() override;
   Status unlock() override;
   Status close() override;
 
+  // From here on the bytes are in a plain file that every process can reach, at the name, and go
+  // there directly. `open` opens a new one, `commit` gives it the name; both are called by the
+  // first process, and `open` then by all. If it fails, the file is as before.
+  struct Move {
+    std::function<Result<std::unique_ptr<File>>(bool first)> open;
+    std::function<Status()> commit;
+  };
+  // Collective over `comm`, which has all processes that have the file open. Others of it call
+  // watch_move().
+  Status move(Communicator& comm, const Move& move);
+  static Status watch_move(Communicator& comm);
+
  private:
+  Status copy_share(File& to, std::uint64_t size);
   Status publish_locked();
   Status take_over_base();
   Status finish_log(std::uint64_t size);
@@ -71,6 +87,9 @@ class LogFile final : public SharedFile {
   std::set<int> homes_told_;
   bool written_ = false;
   Status failure_;  // of the first write that failed
+  int syncs_ = 0;
+  std::unique_ptr<File> moved_;
+  std::atomic<File*> plain_ = nullptr;  // the same, once it is in use
   std::unique_ptr<LogReader> reader_;
 };
 

@@ -48,6 +48,9 @@ title "encode and rebuild on 4 light nodes: ratio to a parallel cp in the same s
 H5SCR_CLUSTER_TIMEOUT=900 "$cluster" with 4 --light --size 4g --bind "$build" -- \
   cluster run --per-node 1 "$build/bench/redundancy_bench" 1 64 512
 
+title "shared files of MPI-IO on 4 light nodes: ratio to plain files in memory, and to dd"
+bash "$here/shared_bench.sh" "$build"
+
 title "bookkeeping of a dataset (one empty file a rank), and its growth with oversubscribed ranks"
 "$cluster" with 4 --light --slots 16 --bind "$build" -- bash -c '
   export SCR_PREFIX=$H5SCR_SHARED SCR_CNTL_BASE=$H5SCR_NODE_LOCAL SCR_CACHE_BASE=$H5SCR_NODE_LOCAL SCR_FLUSH=0

@@ -3,6 +3,10 @@
 # crash, and what was complete before is untouched.
 #   vfd_error_test.sh BUILD_DIR
 set -uo pipefail
+# What it mounts is for itself: other tests look at the machine's mounts.
+if [ -z "${own_mounts:-}" ] && unshare --mount true 2> /dev/null; then
+  own_mounts=1 exec unshare --mount --propagation private bash "$0" "$@"
+fi
 source "$(dirname "${BASH_SOURCE[0]}")/vfd_lib.sh"
 export -f in_job with_driver make_file
 export build work prefix

@@ -22,9 +22,13 @@
 #include <utility>
 
 #include "core/base/filesystem.hpp"
+#include "core/base/log.hpp"
 #include "core/base/text.hpp"
 #include "core/routing/session.hpp"
 #include "vfd/hdf5/h5fd_scr.h"
+#ifdef H5SCR_HDF5_PLUGIN
+#include "vfd/hdf5/parallel.hpp"
+#endif
 #include "vfd/hdf5/trace.hpp"
 
 namespace scr::vfd {
@@ -53,7 +57,7 @@ struct OpenFile : H5FD_t {
   haddr_t end_of_addresses = 0;     // end of what HDF5 has allocated in the file
   haddr_t end_of_file;              // end of the file on disk
   bool truncate_called = false;     // since the last flush
-  bool collected_metadata = false;  // HDF5 did, before some write
+  bool collected_metadata = false;  // HDF5 did, before the last write
   bool ignore_disabled_locks = false;
   bool ignore_driver_info = false;
 };
@@ -151,11 +155,14 @@ Result<std::unique_ptr<OpenFile>> open_path(Hdf5Library& library, const char* na
 
 // Opens or creates a file. HDF5 opens an existing file without H5F_ACC_TRUNC first, to see whether
 // it is open already, even when the application truncates it: that open must change nothing.
-H5FD_t* open(const char* name, unsigned flags, hid_t fapl_id, haddr_t) {
+H5FD_t* open(const char* name, unsigned flags, hid_t fapl_id, [[maybe_unused]] haddr_t largest) {
   Hdf5Library* const library = Hdf5Library::of_caller(__builtin_return_address(0));
   if (library == nullptr) return nullptr;
   library->prepare_errors();
   H5FD_t* opened = nullptr;
+#ifdef H5SCR_HDF5_PLUGIN
+  if (is_parallel(*library, fapl_id)) return open_parallel(*library, name, flags, fapl_id, largest);
+#endif
   guarded(*library, {"open", Failure::kOpen}, [&]() -> Status {
     SCR_ASSIGN_OR_RETURN(auto file, open_path(*library, name, flags, fapl_id));
     opened = file.release();
@@ -190,6 +197,9 @@ int compare(const H5FD_t* a, const H5FD_t* b) {
 // What HDF5 may do with a file, or with the driver in general if `file` is null.
 herr_t query(const H5FD_t* file, unsigned long* flags) {
   if (flags == nullptr) return 0;
+#ifdef H5SCR_HDF5_PLUGIN
+  if (herr_t result = 0; hand_over(file, flags, result)) return result;
+#endif
   *flags = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_DATA_SIEVE |
            H5FD_FEAT_AGGREGATE_SMALLDATA | H5FD_FEAT_DEFAULT_VFD_COMPATIBLE;
   // With a handle HDF5 would look at the file of the application's name, which a routed one is not.
@@ -250,13 +260,13 @@ herr_t read(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size, 
   });
 }
 
-// Without locks H5Fstart_swmr_write() shows only in that HDF5 no longer collects metadata. It takes
-// that back when the next write fails. (A page buffer collects from the start, and hides it.)
-Status check_swmr(OpenFile& file) {
+// Without locks H5Fstart_swmr_write() shows only in that HDF5 no longer collects metadata, and then
+// it is too late to refuse: HDF5 could not go on with the file.
+void watch_for_swmr(OpenFile& file) {
   const bool collects = (file.feature_flags & H5FD_FEAT_ACCUMULATE_METADATA) != 0;
-  const bool started = !collects && file.collected_metadata;
-  file.collected_metadata |= collects;
-  return started ? routing::no_swmr(file.file->path()) : Status();
+  if (!collects && file.collected_metadata)
+    log::warning("{}", routing::no_swmr(file.file->path()).message());
+  file.collected_metadata = collects;
 }
 
 // Writes `size` bytes, all of them unless it fails.
@@ -266,7 +276,7 @@ herr_t write(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size,
   const TracedCall trace("write", *target.file, address, size);
   return guarded(target.library, {"write", Failure::kWrite}, [&]() -> Status {
     SCR_RETURN_IF_ERROR(check_range(target, address, size));
-    if (target.routed != nullptr) SCR_RETURN_IF_ERROR(check_swmr(target));
+    if (target.routed != nullptr) watch_for_swmr(target);
     const std::span bytes(static_cast<const std::byte*>(buffer), size);
     SCR_RETURN_IF_ERROR(at_range(target.file->write_all(bytes, address), address, size));
     target.end_of_file = std::max(target.end_of_file, address + size);
@@ -338,11 +348,12 @@ herr_t unlock(H5FD_t* file) {
 
 #ifdef H5SCR_HDF5_PLUGIN
 // Removes a file that is not open.
-herr_t remove(const char* name, hid_t) {
+herr_t remove(const char* name, hid_t fapl_id) {
   Hdf5Library* const library = Hdf5Library::of_caller(__builtin_return_address(0));
   if (library == nullptr) return -1;
   library->prepare_errors();
   const TracedCall trace("delete", name);
+  if (is_parallel(*library, fapl_id)) return remove_parallel(*library, name, fapl_id);
   return guarded(*library, {"delete", Failure::kDelete},
                  [&] { return routing::Session::process().remove(name); });
 }

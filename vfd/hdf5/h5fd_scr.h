@@ -45,7 +45,12 @@ typedef struct H5FD_scr_config_t {
   { H5FD_SCR_CONFIG_MAGIC, H5FD_SCR_CONFIG_VERSION, {0, 0, 0, 0, 0, 0}, "" }
 
 /* Makes files opened with this file access property list go through the driver. A null `config`
- * means the default. The plug-in need not be in HDF5_PLUGIN_PATH. */
+ * means the default. The plug-in need not be in HDF5_PLUGIN_PATH.
+ *
+ * For one file of several processes give the list a communicator too, with HDF5's
+ * H5Pset_mpi_params(fapl_id, comm, info), in any order. HDF5's own driver mpio then does the work,
+ * above the MPI-IO layer of h5scr (libscr_mpiio, preloaded or linked before MPI), and all that
+ * HDF5 can do with mpio works. */
 herr_t H5Pset_fapl_scr(hid_t fapl_id, const H5FD_scr_config_t* config);
 
 /* Writes to `config` how the driver will work for this list; fails if the list has another driver.

@@ -172,7 +172,14 @@ Hdf5Library* Hdf5Library::of_caller(const void* code) noexcept {
 #ifdef H5SCR_HDF5_PLUGIN
 
 bool Hdf5Library::resolve_series() {
-  return find_function(handle_, "H5FDis_driver_registered_by_name", is_driver_registered_by_name) &&
+#ifdef H5_HAVE_PARALLEL
+  find_function(handle_, "H5Pget_mpi_params", get_mpi_params);
+  find_function(handle_, "H5FD_mpio_init", mpio_driver);
+#endif
+  return find_function(handle_, "H5FDopen", open_with_driver) &&
+         find_function(handle_, "H5Fdelete", delete_file) &&
+         find_function(handle_, "H5Pset_driver", set_driver) &&
+         find_function(handle_, "H5FDis_driver_registered_by_name", is_driver_registered_by_name) &&
          find_function(handle_, "H5Pget_driver_config_str", get_driver_config_string) &&
          find_function(handle_, "H5Pget_file_locking", get_file_locking) &&
          find_function(handle_, "H5Pset_driver_by_name", set_driver_by_name);
@@ -194,6 +201,12 @@ hid_t Hdf5Library::default_access_list() const {
 }
 
 #endif
+
+// The program's own one first: the linker moves variables there (see id_in).
+void* Hdf5Library::symbol(const char* name) const {
+  void* const found = ::dlsym(RTLD_DEFAULT, name);
+  return found != nullptr ? found : ::dlsym(handle_, name);
+}
 
 bool Hdf5Library::resolve(void* handle) {
   handle_ = handle;

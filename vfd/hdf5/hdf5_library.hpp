@@ -93,6 +93,14 @@ class Hdf5Library {
   decltype(&::H5FDis_driver_registered_by_name) is_driver_registered_by_name = nullptr;
   decltype(&::H5Pget_driver_config_str) get_driver_config_string = nullptr;
   decltype(&::H5Pset_driver_by_name) set_driver_by_name = nullptr;
+  decltype(&::H5FDopen) open_with_driver = nullptr;
+  decltype(&::H5Fdelete) delete_file = nullptr;
+  decltype(&::H5Pset_driver) set_driver = nullptr;
+#ifdef H5_HAVE_PARALLEL
+  // Null in a serial HDF5.
+  decltype(&::H5Pget_mpi_params) get_mpi_params = nullptr;
+  decltype(&::H5FD_mpio_init) mpio_driver = nullptr;
+#endif
 #else
   decltype(&::H5Eget_current_stack) take_errors = nullptr;
   decltype(&::H5Eset_current_stack) put_errors = nullptr;
@@ -102,6 +110,8 @@ class Hdf5Library {
   // What H5P_DEFAULT stands for.
   hid_t default_access_list() const;
 #endif
+  // Of the library or of one that it is linked with; null if there is none.
+  void* symbol(const char* name) const;
   hid_t driver_id = H5I_INVALID_HID;  // of the driver scr, where we have registered it ourselves
 
  private:
