@@ -7,9 +7,8 @@ class H5scr(CMakePackage):
     node-local storage, are protected against the loss of nodes, and are copied to the parallel file system in the
     background."""
 
-    # There is no release yet: give the tree with `spack dev-build` or `spack develop`.
-    version("main", branch="main")
-    version("0.1.0")
+    # There is no release to download yet: `spack dev-build` builds a clone.
+    version("main")
 
     license("BSD-3-Clause")
 
@@ -35,14 +34,15 @@ class H5scr(CMakePackage):
     depends_on("isa-l")
     depends_on("libsodium")
     depends_on("fmt@9:")
-    depends_on("asio@1.22:", type="build")
+    depends_on("asio@1.22.1:", type="build")
     depends_on("nlohmann-json@3.11:", type="build")
     depends_on("cli11@2.3:", type="build")
     depends_on("googletest@1.12:+gmock", type=("build", "link"), when="+tests")
     depends_on("benchmark@1.7:", type=("build", "link"), when="+tests")
 
-    conflicts("%gcc@:11", msg="h5scr needs C++20")
+    conflicts("%gcc@:10", msg="h5scr needs C++20")
     conflicts("%clang@:13", msg="h5scr needs C++20")
+    conflicts("+tests", when="~fortran", msg="the tests have Fortran programs")
     conflicts("platform=darwin", msg="h5scr is for Linux")
 
     def cmake_args(self):
@@ -53,8 +53,8 @@ class H5scr(CMakePackage):
             self.define_from_variant("H5SCR_SYSTEM_CONFIG", "system_config"),
             self.define("MPI_C_COMPILER", spec["mpi"].mpicc),
             self.define("MPI_CXX_COMPILER", spec["mpi"].mpicxx),
-            # Headers of an HDF5 1.10 that happens to be on the system are not for us.
-            self.define("HDF5_LEGACY_INCLUDE_DIR", "HDF5_LEGACY_INCLUDE_DIR-NOTFOUND"),
+            # Headers of an HDF5 1.10 that happen to be on the system are not for us.
+            self.define("HDF5_LEGACY_INCLUDE_DIR", "OFF"),
         ]
         if spec.satisfies("+hdf5"):
             args.append(self.define("HDF5_ROOT", spec["hdf5"].prefix))
