@@ -36,7 +36,7 @@ class H5scr(CMakePackage):
     depends_on("fmt@9:")
     depends_on("asio@1.22.1:", type="build")
     depends_on("nlohmann-json@3.11:", type="build")
-    depends_on("cli11@2.3:", type="build")
+    depends_on("cli11@2.1:", type="build")
     depends_on("googletest@1.12:+gmock", type=("build", "link"), when="+tests")
     depends_on("benchmark@1.7:", type=("build", "link"), when="+tests")
 
