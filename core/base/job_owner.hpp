@@ -4,7 +4,7 @@
 // of it when the process dies, however it dies. Who gets it exclusively (scr_clean) knows that no
 // process of the job is left on this node. `owner.scr` says whose it is. A job between two runs
 // holds nothing either: what protects its data is that scr_clean spares datasets that are not in
-// the prefix (docs/admin-prolog-epilog.md). Format: docs/formats/filemap.md, "Owner file".
+// the prefix (docs/administrators.md). Format: docs/formats/filemap.md, "Owner file".
 #pragma once
 
 #include <chrono>

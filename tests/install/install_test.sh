@@ -33,8 +33,20 @@ mpicc "$here/user.c" -o "$work/user_pc" $flags
 got=$(LD_LIBRARY_PATH=$(dirname "$pc") OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "$work/user_pc")
 [ "$got" = "v$version" ] || fail "pkg-config program printed '$got'"
 
+# The module file names folders that are there, relative to itself.
+module=$work/prefix/share/modulefiles/h5scr/$version
+[ -f "$module" ] || fail "there is no module file"
+grep -qF "$build" "$module" && fail "the module file names the build directory"
+up=$(sed -n 's/^set prefix .* \([./]*\)\]\]$/\1/p' "$module")
+[ "$(cd "$(dirname "$module")/$up" && pwd)" = "$(cd "$work/prefix" && pwd)" ] || fail "the module file has another prefix: '$up'"
+folders=$(sed -n 's/^prepend-path [A-Z0-9_]* \$prefix//p' "$module")
+[ "$(wc -l <<<"$folders")" = 7 ] || fail "the module file sets other paths: $folders"
+while read -r folder; do
+  [ -d "$work/prefix/$folder" ] || fail "the module file names '$folder', which is not there"
+done <<<"$folders"
+
 # commands run from the installed place, with only their own libraries
 for command in "$work"/prefix/bin/scr_*; do
   "$command" --help > /dev/null || fail "$(basename "$command") --help"
 done
-echo "3 passed, 0 failed"
+echo "4 passed, 0 failed"
