@@ -49,7 +49,10 @@ class Encoder {
  private:
   Status steps(std::size_t piece_size) {
     // Checksums have a fixed width in the header, so with any values it has its final length.
-    for (FileMeta& file : member_.files) file.crc = 0;
+    for (FileMeta& file : member_.files) {
+      known_.push_back(file.crc);
+      file.crc = 0;
+    }
     // What the others would refuse is refused here, where it can be told to all.
     local_.status = member_from_hash(set_, member_to_hash(set_, member_)).status();
     if (local_.status.ok()) local_.status = open_member_files(member_, local_.files);
@@ -82,6 +85,7 @@ class Encoder {
   RedundancyHeader header_;
   std::vector<std::uint64_t> totals_;
   std::size_t header_length_ = 0;
+  std::vector<std::optional<std::uint32_t>> known_;  // checksums of the files, from who wrote them
 };
 
 Status Encoder::exchange_metadata() {
@@ -131,6 +135,9 @@ Status Encoder::take_checksums() {
   for (std::size_t i = 0; i < member_.files.size(); ++i) {
     member_.files[i].crc = local_.files.checksum(i);
     if (!member_.files[i].crc) return internal_error("a file was not read to its end");
+    if (known_[i]) {
+      SCR_RETURN_IF_ERROR(compare_checksum(member_.files[i].file, member_.files[i].crc, known_[i]));
+    }
   }
   if (!holds_copy()) {
     const auto payload_crc = local_.payload.checksum(0);
@@ -158,10 +165,18 @@ Status Encoder::finish_redundancy_file() {
 
 Status checksum_files(FileSystem& fs, const Directory& directory, MemberFiles& member,
                       std::size_t piece_size) {
+  if (std::ranges::all_of(member.files, [](const FileMeta& file) { return file.crc.has_value(); }))
+    return {};
   LogicalFile files(fs, directory);
   SCR_RETURN_IF_ERROR(open_member_files(member, files));
   SCR_RETURN_IF_ERROR(read_through(files, piece_size));
-  for (std::size_t i = 0; i < member.files.size(); ++i) member.files[i].crc = files.checksum(i);
+  for (std::size_t i = 0; i < member.files.size(); ++i) {
+    if (member.files[i].crc) {
+      SCR_RETURN_IF_ERROR(
+          compare_checksum(member.files[i].file, files.checksum(i), member.files[i].crc));
+    }
+    member.files[i].crc = files.checksum(i);
+  }
   return files.close();
 }
 

@@ -33,9 +33,10 @@ struct EncodeOptions {
 };
 
 // Computes the checksum of every file of this member and writes its redundancy file into
-// `directory`, reading each byte once. `member.files` come with path and size and leave with crc;
-// `member.redundancy` is filled in. The redundancy file is written under its final name: callers
-// record it in the filemap first, and a dataset counts only once it is complete everywhere.
+// `directory`, reading each byte once at most. `member.files` come with path and size, and with crc
+// if who wrote them knows it, and leave with crc; `member.redundancy` is filled in. The redundancy
+// file is written under its final name: callers record it in the filemap first, and a dataset
+// counts only once it is complete everywhere.
 Status encode(Communicator& comm, FileSystem& fs, const Directory& directory,
               const DatasetDescriptor& dataset, const RedundancySet& set, MemberFiles& member,
               const EncodeOptions& options = {});

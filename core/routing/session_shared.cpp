@@ -463,11 +463,14 @@ Status Session::shared_closed(const std::string& absolute, const LogFile::Closed
   } else if (!closed.written) {
     if (first) (void)homes_->drop(entry.marker.id);
     forget_shared(absolute);
-  } else if (first) {
-    counts_.bytes += closed.size;
-    entry.marker.written = now_ns();
-    Status status = markers_->put(entry.marker, markers_visible());
-    if (!status.ok()) log::warning("{}", status.message());
+  } else {
+    runtime_->note_checksum(entry.path, closed.log_crc);
+    if (first) {
+      counts_.bytes += closed.size;
+      entry.marker.written = now_ns();
+      Status status = markers_->put(entry.marker, markers_visible());
+      if (!status.ok()) log::warning("{}", status.message());
+    }
   }
   ++closed_in_all_;
   return {};

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -82,6 +83,9 @@ class Runtime {
   void use_shared_logs(Flusher::SharedLogs logs) { flusher_->use_shared_logs(std::move(logs)); }
   // Takes a file off the window's list; not collective. Its data is left to the caller.
   Status unregister_file(const std::string& absolute);
+  // The checksum of a file of the window, by its path in the cache, from who wrote it: the file
+  // need not be read for it. None: it is not known, or no longer.
+  void note_checksum(const std::string& path, std::optional<std::uint32_t> crc);
   // Datasets that are complete in the cache, oldest first, and where they are on this node.
   const std::vector<CachedDataset>& cached() const { return cached_; }
   std::string cached_directory(int dataset) const;
@@ -224,6 +228,7 @@ class Runtime {
   std::vector<DatasetDescriptor> to_resume_;
   std::vector<CachedDataset> cached_;  // ascending by id, the same on all ranks
   std::optional<DatasetInWriting> writing_;
+  std::map<std::string, std::uint32_t> known_checksums_;  // of its files, see note_checksum()
   // A checkpoint that a restart reads where it is in the prefix directory.
   struct InPlace {
     CachedDataset dataset;

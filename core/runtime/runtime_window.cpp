@@ -61,6 +61,14 @@ Result<std::string> Runtime::route_log(const std::string& relative) {
       context_->job().prefix + "/" + shared_file::log_name(relative, context_->rank()), relative);
 }
 
+void Runtime::note_checksum(const std::string& path, std::optional<std::uint32_t> crc) {
+  if (crc) {
+    known_checksums_[path] = *crc;
+  } else {
+    known_checksums_.erase(path);
+  }
+}
+
 Status Runtime::unregister_file(const std::string& absolute) {
   const FilemapEntry* entry = cache_->filemap().get(context_->rank(), window());
   if (entry == nullptr) return {};

@@ -270,6 +270,8 @@ Status Runtime::record_files(bool valid) {
     }
     meta.size = info->size;
     meta.complete = valid;
+    const auto known = known_checksums_.find(writing_->directory->path() + "/" + meta.file);
+    if (known != known_checksums_.end()) meta.crc = known->second;
     sums[0] += info->size;
     sums[1] += 1;
   }
@@ -435,6 +437,7 @@ void Runtime::end_writing(const Status& status) {
     compute_event_ = log_.begin(EventType::kCompute);
   }
   writing_.reset();
+  known_checksums_.clear();
   restart_below_ = 0;
 }
 

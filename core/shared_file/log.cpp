@@ -33,19 +33,9 @@ void add_extent(std::vector<Extent>& extents, const Extent& extent) {
   extents.push_back(extent);
 }
 
-// Bytes of the log, with the checksum of each run.
-Status sum_entries(File& file, std::span<const Extent> extents, std::vector<LogEntry>& entries) {
-  std::vector<std::byte> buffer(kMostLogEntry);
-  for (const Extent& extent : extents) {
-    for (std::uint64_t done = 0; done < extent.length;) {
-      const std::uint64_t length = std::min(extent.length - done, kMostLogEntry);
-      const std::span part = std::span(buffer).first(length);
-      SCR_RETURN_IF_ERROR(file.read_exactly(part, extent.log_offset + done));
-      entries.push_back({extent.offset + done, length, extent.log_offset + done, crc32(part)});
-      done += length;
-    }
-  }
-  return {};
+// How many bytes from an offset of the shared file on may have one checksum.
+std::uint64_t room_for_entry(std::uint64_t offset) {
+  return kMostLogEntry - offset % kMostLogEntry;
 }
 
 }  // namespace
@@ -119,9 +109,75 @@ Result<std::unique_ptr<Log>> Log::reopen(FileSystem& fs, const std::string& path
   log->end_ = table.data_size;
   for (const LogEntry& entry : table.entries) {
     log->places_.insert({entry.offset, entry.length, entry.log_offset, {0, 0, log->sequence_++}});
+    log->sums_.push_back({entry.offset, entry.log_offset, entry.length, entry.crc});
   }
+  std::ranges::sort(log->sums_, {}, &Sum::log_offset);
+  log->whole_holds_ = false;
   return log;
 }
+
+// --- checksums -----------------------------------------------------------------------------------
+
+// Bytes at the end of the log.
+void Log::sum_new(const Extent& extent, std::span<const std::byte> data) {
+  if (whole_holds_) whole_.update(data);
+  for (std::uint64_t done = 0; done < data.size();) {
+    const std::uint64_t offset = extent.offset + done;
+    const std::uint64_t log_offset = extent.log_offset + done;
+    const bool goes_on = !sums_.empty() && sums_.back().holds &&
+                         sums_.back().offset + sums_.back().length == offset &&
+                         sums_.back().log_offset + sums_.back().length == log_offset &&
+                         offset % kMostLogEntry != 0;
+    if (!goes_on) sums_.push_back({offset, log_offset});
+    Sum& sum = sums_.back();
+    const std::uint64_t length = std::min(room_for_entry(offset), data.size() - done);
+    Crc32 crc(sum.crc);
+    crc.update(data.subspan(done, length));
+    sum.crc = crc.value();
+    sum.length += length;
+    done += length;
+  }
+}
+
+// Bytes in the place of others.
+void Log::sum_again(const Extent& extent, std::span<const std::byte> data) {
+  whole_holds_ = false;
+  const std::uint64_t end = extent.log_offset + extent.length;
+  auto sum = std::partition_point(sums_.begin(), sums_.end(), [&](const Sum& s) {
+    return s.log_offset + s.length <= extent.log_offset;
+  });
+  for (; sum != sums_.end() && sum->log_offset < end; ++sum) {
+    const bool all = sum->log_offset >= extent.log_offset && sum->log_offset + sum->length <= end;
+    sum->holds = all;
+    if (all) sum->crc = crc32(data.subspan(sum->log_offset - extent.log_offset, sum->length));
+  }
+}
+
+Result<std::uint32_t> Log::sum_of(const LogEntry& entry) {
+  const auto sum = std::ranges::lower_bound(sums_, entry.log_offset, {}, &Sum::log_offset);
+  if (sum != sums_.end() && sum->holds && sum->log_offset == entry.log_offset &&
+      sum->length == entry.length) {
+    return sum->crc;
+  }
+  std::vector<std::byte> bytes(entry.length);
+  SCR_RETURN_IF_ERROR(file_->read_exactly(bytes, entry.log_offset));
+  return crc32(bytes);
+}
+
+Status Log::sum_entries(std::span<const Extent> extents, std::vector<LogEntry>& entries) {
+  for (const Extent& extent : extents) {
+    for (std::uint64_t done = 0; done < extent.length;) {
+      LogEntry entry{extent.offset + done, 0, extent.log_offset + done, 0};
+      entry.length = std::min(extent.length - done, room_for_entry(entry.offset));
+      SCR_ASSIGN_OR_RETURN(entry.crc, sum_of(entry));
+      entries.push_back(entry);
+      done += entry.length;
+    }
+  }
+  return {};
+}
+
+// --- writing -------------------------------------------------------------------------------------
 
 Status Log::write(std::span<const Range> ranges, std::span<const std::byte> data,
                   std::vector<Extent>& entered) {
@@ -141,11 +197,14 @@ Status Log::write(std::span<const Range> ranges, std::span<const std::byte> data
       if (piece.source) {
         extent.log_offset = piece.source->log_offset;
         SCR_RETURN_IF_ERROR(write_run(next));
-        SCR_RETURN_IF_ERROR(file_->write_all(data.subspan(next, piece.length), extent.log_offset));
+        const std::span bytes = data.subspan(next, piece.length);
+        sum_again(extent, bytes);
+        SCR_RETURN_IF_ERROR(file_->write_all(bytes, extent.log_offset));
         next += piece.length;
         run = next;
         run_at = end_;
       } else {
+        sum_new(extent, data.subspan(next, piece.length));
         next += piece.length;
         end_ += piece.length;
         places_.insert(extent);
@@ -171,11 +230,15 @@ void Log::truncate(std::uint64_t size) {
   });
   places_.clear();
   for (const Extent& extent : kept) places_.insert(extent);
-  if (kept.empty()) end_ = 0;  // nothing refers to it any more
+  if (!kept.empty()) return;
+  end_ = 0;  // nothing refers to it any more
+  sums_.clear();
+  whole_ = Crc32();
+  whole_holds_ = true;
 }
 
-Status Log::finish(LogTable table, std::span<const Extent> holding) {
-  SCR_RETURN_IF_ERROR(sum_entries(*file_, holding, table.entries));
+Result<std::optional<std::uint32_t>> Log::finish(LogTable table, std::span<const Extent> holding) {
+  SCR_RETURN_IF_ERROR(sum_entries(holding, table.entries));
   WireWriter rows;
   for (const LogEntry& entry : table.entries) {
     rows.u64(entry.offset).u64(entry.length).u64(entry.log_offset).u32(entry.crc);
@@ -189,7 +252,10 @@ Status Log::finish(LogTable table, std::span<const Extent> holding) {
   SCR_RETURN_IF_ERROR(file_->truncate(end_));
   SCR_RETURN_IF_ERROR(file_->write_all(rows.view(), end_));
   SCR_RETURN_IF_ERROR(file_->write_all(footer.view(), end_ + rows.size()));
-  return file_->close();
+  SCR_RETURN_IF_ERROR(file_->close());
+  whole_.update(rows.view());
+  whole_.update(footer.view());
+  return whole_holds_ ? std::optional(whole_.value()) : std::nullopt;
 }
 
 }  // namespace scr::shared_file

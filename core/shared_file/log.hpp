@@ -7,16 +7,18 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/base/checksum.hpp"
 #include "core/base/filesystem.hpp"
 #include "core/shared_file/extent_map.hpp"
 #include "core/shared_file/shared_file.hpp"
 
 namespace scr::shared_file {
 
-// Longest run of bytes with one checksum.
+// Longest run of bytes with one checksum; one ends at the multiples of this in the shared file.
 inline constexpr std::uint64_t kMostLogEntry = std::uint64_t{1} << 20U;
 
 struct LogEntry {
@@ -61,13 +63,28 @@ class Log {
   Status read(std::uint64_t log_offset, std::span<std::byte> out);
   // What was written beyond is forgotten.
   void truncate(std::uint64_t size);
-  // Writes the table, with checksums of the bytes that hold, and closes the file.
-  Status finish(LogTable table, std::span<const Extent> holding);
+  // Writes the table, with checksums of the bytes that hold, and closes the file. Returns the
+  // checksum of the whole log if that is known without reading it.
+  Result<std::optional<std::uint32_t>> finish(LogTable table, std::span<const Extent> holding);
 
   const std::string& path() const { return path_; }
   std::uint64_t size() const { return end_; }
 
  private:
+  // Checksums of what was written, so that it need not be read again: runs by their place in the
+  // log, and all of it. Those that no longer hold are not used.
+  struct Sum {
+    std::uint64_t offset = 0;  // in the shared file
+    std::uint64_t log_offset = 0;
+    std::uint64_t length = 0;
+    std::uint32_t crc = 0;
+    bool holds = true;
+  };
+  void sum_new(const Extent& extent, std::span<const std::byte> data);
+  void sum_again(const Extent& extent, std::span<const std::byte> data);
+  Status sum_entries(std::span<const Extent> extents, std::vector<LogEntry>& entries);
+  Result<std::uint32_t> sum_of(const LogEntry& entry);
+
   Log(std::string path, std::unique_ptr<File> file)
       : path_(std::move(path)), file_(std::move(file)) {}
 
@@ -76,6 +93,9 @@ class Log {
   std::uint64_t end_ = 0;
   ExtentMap places_;  // where each byte of the process is in the log
   std::uint64_t sequence_ = 0;
+  std::vector<Sum> sums_;  // by log_offset
+  Crc32 whole_;
+  bool whole_holds_ = true;
 };
 
 }  // namespace scr::shared_file

@@ -183,7 +183,7 @@ Status LogFile::take_over_base() {
   return publish();
 }
 
-Status LogFile::finish_log(std::uint64_t size) {
+Result<std::optional<std::uint32_t>> LogFile::finish_log(std::uint64_t size) {
   const std::lock_guard lock(mutex_);
   std::vector<int> nodes(homes_told_.begin(), homes_told_.end());
   if (options_.goes_on) {
@@ -293,7 +293,9 @@ Status LogFile::close() {
     mine = size.status();
     if (mine.ok()) {
       closed.size = *size;
-      mine = finish_log(*size);
+      auto finished = finish_log(*size);
+      mine = finished.status();
+      if (mine.ok()) closed.log_crc = *finished;
     }
     closed.status = agree_all(comm, mine, "closing a file");
   }

@@ -20,6 +20,7 @@ class LogFile final : public SharedFile {
     bool written = false;  // by some process: there is a new version
     bool plain = false;    // it is at its name already, see move()
     std::uint64_t size = 0;
+    std::optional<std::uint32_t> log_crc;  // of this process's log, if it is known
   };
   struct Options {
     std::shared_ptr<Communicator> comm;  // all that have it open
@@ -30,7 +31,7 @@ class LogFile final : public SharedFile {
     std::string name;      // for messages
     bool goes_on = false;  // with a log that was closed before
     bool created = false;  // there was no such file, so there is one now, even if nobody writes
-    // Not collective: told at the end of close(), with the same on all processes.
+    // Not collective: told at the end of close(), with the same status on all processes.
     std::function<Status(const Closed&)> closed;
     // Collective: told when the file was synced so often that it must be meant to stay open.
     std::function<void(LogFile&)> stays_open;
@@ -74,7 +75,7 @@ class LogFile final : public SharedFile {
   Status copy_share(File& to, std::uint64_t size);
   Status publish_locked();
   Status take_over_base();
-  Status finish_log(std::uint64_t size);
+  Result<std::optional<std::uint32_t>> finish_log(std::uint64_t size);
   Status read_only() const;
 
   const Options options_;
