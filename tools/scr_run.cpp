@@ -142,8 +142,9 @@ int run(const JobSettings& job, Arguments& arguments) {
                             scr::failed_precondition("not started: see above, or use --force"),
                             RunLoop::kOwnFailure);
   }
-  if (const scr::Status made = job.fs().make_directories(job.prefix_scr()); !made.ok()) {
-    return scr::tools::fail(kName, made, RunLoop::kOwnFailure);
+  if (!arguments.check) {
+    const scr::Status made = job.fs().make_directories(job.prefix_scr());
+    if (!made.ok()) return scr::tools::fail(kName, made, RunLoop::kOwnFailure);
   }
   auto loop = RunLoop::prepare(job, *std::move(command), test.hdf5, arguments.loop);
   if (!loop.ok()) return scr::tools::fail(kName, loop.status(), RunLoop::kOwnFailure);
@@ -167,6 +168,10 @@ int main(int argc, char** argv) {
   }
   const auto job = JobSettings::load(scr::file_system());
   if (!job.ok()) return scr::tools::fail(kName, job.status(), RunLoop::kOwnFailure);
-  if (!job->config().get_bool("SCR_ENABLE")) return run_plainly(arguments.command);
+  if (!job->config().get_bool("SCR_ENABLE")) {
+    if (!arguments.check) return run_plainly(arguments.command);
+    fmt::print("SCR_ENABLE=0: the command is started as it is, without h5scr.\n");
+    return scr::tools::kSuccess;
+  }
   return run(*job, arguments);
 }

@@ -116,7 +116,7 @@ void add_checkpoint(Table& table) {
 void add_restart(Table& table) {
   table.push_back({"SCR_DISTRIBUTE", boolean(), "1",
                    "Rebuilds and moves datasets found in the cache when the program starts; with 0 "
-                   "they are not used."});
+                   "they are deleted, unless one of them is nowhere else, which is an error."});
   table.push_back({"SCR_FETCH", boolean(), "1",
                    "Reads the newest dataset from the prefix if the cache has none to restart "
                    "from."});
@@ -183,12 +183,13 @@ void add_containers(Table& table) {
 }
 
 void add_checks(Table& table) {
-  table.push_back({"SCR_CRC_ON_COPY", boolean(), "1",
-                   "Computes checksums while redundancy data is made, so that a rebuild notices "
-                   "damaged files."});
+  table.push_back(
+      {"SCR_CRC_ON_COPY", boolean(), "1",
+       "For configurations of other SCRs: checksums are always computed while redundancy "
+       "data is made; 0 gets a warning."});
   table.push_back({"SCR_CRC_ON_FLUSH", boolean(), "1",
-                   "Computes or verifies checksums while datasets are copied to and from the "
-                   "prefix."});
+                   "For configurations of other SCRs: checksums are always computed and verified "
+                   "while datasets are copied to and from the prefix; 0 gets a warning."});
   table.push_back({"SCR_CRC_ON_DELETE", boolean(), "0",
                    "With 1 checksums are verified before a dataset is deleted from the cache, to "
                    "find failing storage."});

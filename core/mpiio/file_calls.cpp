@@ -83,13 +83,14 @@ int report_failed_open(Communicator& comm, const Status& status) {
 int open_ours(MPI_Comm comm, const char* name, int amode, MPI_Info info, MPI_File& handle) {
   std::shared_ptr<MpiCommunicator> copy = MpiCommunicator::duplicate_of(comm);
   Hints hints = collect_hints(*copy, info);
-  auto opened = routing::open_shared(copy, how_to_open(name, amode, hints));
+  const routing::SharedOpen how = how_to_open(name, amode, std::move(hints));
+  auto opened = routing::open_shared(copy, how);
   if (!opened.ok()) return report_failed_open(*copy, opened.status());
   if (*opened == nullptr) return MPI_SUCCESS;
   auto file = std::make_shared<OpenFile>(OpenFile::Parts{.file = *std::move(opened),
                                                          .comm = std::move(copy),
                                                          .amode = amode,
-                                                         .hints = std::move(hints),
+                                                         .hints = routing::hints_in_force(how),
                                                          .seals = collective_points.seals(comm)});
   if (const int code = file->start(info); code != MPI_SUCCESS) return code;
   log::detail("MPI-IO: '{}' is a file of h5scr, opened by {} processes", name, file->processes());

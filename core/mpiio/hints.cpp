@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kPrefix = "scr_";
 
 constexpr auto kKnown = std::to_array<std::string_view>(
-    {"scr_route", "scr_type", "scr_set_size", "scr_copy_type", "scr_flush", "scr_order"});
+    {"scr_route", "scr_type", "scr_flush", "scr_copy_type", "scr_set_size"});
 
 void warn_if_unknown(const std::string& key) {
   static std::mutex mutex;

@@ -112,6 +112,8 @@ std::string_view reason_text(Route::Reason reason) {
       return "it is a file of h5scr itself";
     case Route::Reason::kUnsafeName:
       return "its name has control characters or is too long";
+    case Route::Reason::kHint:
+      return "a hint of MPI-IO says so";
   }
   return "";
 }

@@ -19,6 +19,7 @@ struct Route {
     kOutsidePrefix,  // not below the prefix directory
     kOwnFile,        // a file of h5scr: .scr, scr.current
     kUnsafeName,     // a name that no metadata may hold (control characters, too long)
+    kHint,           // a hint of MPI-IO says so
   };
   config::RouteRule::Type type = config::RouteRule::Type::kBypass;
   // Every dataset of such files must reach the prefix directory: output, and all files if there are

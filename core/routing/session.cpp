@@ -280,7 +280,7 @@ void Session::report() {
   Communicator& world = runtime_->context().world();
   std::array<std::uint64_t, 4> sums = {counts_.routed, counts_.bytes, counts_.moved, counts_.past};
   world.all_reduce(sums, ReduceOp::kSum);
-  std::array<std::uint64_t, 6> passed = {};
+  std::array<std::uint64_t, 7> passed = {};
   for (const auto& [reason, count] : counts_.passed)
     passed[static_cast<std::size_t>(reason)] = count;
   world.all_reduce(passed, ReduceOp::kSum);

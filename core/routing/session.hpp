@@ -72,6 +72,8 @@ class Session {
   Result<std::unique_ptr<shared_file::SharedFile>> open_shared(std::shared_ptr<Communicator> comm,
                                                                const SharedOpen& how);
 
+  std::map<std::string, std::string> hints_in_force(const SharedOpen& how);
+
   // Settings as for SCR_Config, before the first file is opened; from the front end's own source.
   Status configure(const std::vector<std::string>& calls);
   // SCR_VFD_TRACE, for the front end; empty if it is not set.
@@ -264,8 +266,9 @@ class Session {
   void note_flushed();
   Marker make_marker(const std::string& relative, int dataset, std::int64_t created, int index,
                      std::uint64_t generation) const;
-  void publish(Marker marker, const std::string& path);
-  MarkerStore::Visible markers_visible();
+  void publish(Marker marker, const std::string& path, bool at_start = false);
+  // `at_start`: for what an earlier run has left in the cache.
+  MarkerStore::Visible markers_visible(bool at_start = false);
   void point_to_container(Marker marker);
   bool settle_flushed(const Marker& marker);
   void report();

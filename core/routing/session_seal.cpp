@@ -255,13 +255,14 @@ Marker Session::make_marker(const std::string& relative, int dataset, std::int64
   return marker;
 }
 
-MarkerStore::Visible Session::markers_visible() {
-  return config()->get_string("SCR_MARKERS") == "off" ? MarkerStore::Visible::kNo
-                                                      : MarkerStore::Visible::kYes;
+MarkerStore::Visible Session::markers_visible(bool at_start) {
+  const std::string when = config()->get_string("SCR_MARKERS");
+  const bool visible = when == "close" || (when == "init" && at_start);
+  return visible ? MarkerStore::Visible::kYes : MarkerStore::Visible::kNo;
 }
 
 // Lets other processes find a file of this one.
-void Session::publish(Marker marker, const std::string& path) {
+void Session::publish(Marker marker, const std::string& path, bool at_start) {
   auto info = fs_.info(path);
   if (info.ok()) marker.written = info->mtime_ns;
   Status status = info.status();
@@ -274,7 +275,7 @@ void Session::publish(Marker marker, const std::string& path) {
           exports_->publish(marker.id, *redundancy.store->directory, path.substr(cache.size() + 1));
     }
   }
-  if (status.ok()) status = markers_->put(marker, markers_visible());
+  if (status.ok()) status = markers_->put(marker, markers_visible(at_start));
   if (!status.ok()) log::warning("{}", status.message());
 }
 
@@ -376,7 +377,7 @@ void Session::announce_entry(const FilemapEntry& entry, int& number) {
     std::uint64_t generation = 1;
     if (auto old = markers_->find(meta.file); old.ok() && *old) generation = (*old)->generation;
     publish(make_marker(meta.file, id, entry.dataset.created, number++, generation),
-            entry.directory + "/" + meta.file);
+            entry.directory + "/" + meta.file, /*at_start=*/true);
   }
 }
 

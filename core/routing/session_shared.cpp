@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <ctime>
 #include <limits>
 
@@ -173,7 +174,11 @@ Hash Session::plan_shared(const SharedOpen& how, int processes) {
   if (runtime_->window_bypasses()) {
     warn_once("files of several processes are written without protection",
               "there is no room for the dataset in the cache");
-    return decide_on(at_name ? "PASS" : "REFUSE");
+    if (at_name) return decide_on("PASS");
+    return refuse(failed_precondition(fmt::format(
+        "there is no room for a new version of '{}' in the cache, and the old one is not at its "
+        "name",
+        absolute)));
   }
   if (shared_moved_.contains(absolute)) return decide_on("PASS");
   if (auto known = shared_window_.find(absolute); known != shared_window_.end()) {
@@ -198,14 +203,42 @@ Route Session::shared_route(const std::string& absolute, const SharedOpen& how) 
     const auto found = how.hints.find(key);
     return found == how.hints.end() ? std::string() : found->second;
   };
-  const std::string type = hint("scr_type");
+  using Type = config::RouteRule::Type;
+  std::string type = hint("scr_type");
+  std::ranges::transform(type, type.begin(), [](unsigned char c) { return std::toupper(c); });
+  const auto is_off = [](const std::string& value) { return value == "0" || value == "false"; };
   const std::string wanted = hint("scr_route");
-  if (wanted == "0" || wanted == "false" || type == "bypass" || type == "BYPASS") {
-    route.reason = Route::Reason::kRule;
+  const std::string flush = hint("scr_flush");
+  if (is_off(wanted) || type == "BYPASS") {
+    route.type = Type::kBypass;
+    route.reason = Route::Reason::kHint;
+    return route;
   }
-  if (type == "output" || type == "OUTPUT") route.type = config::RouteRule::Type::kOutput;
-  if (type == "ckpt" || type == "CKPT") route.type = config::RouteRule::Type::kCheckpoint;
+  // Hints do not route what cannot be.
+  const bool possible = route.routed() || route.reason == Route::Reason::kNoRule ||
+                        (route.reason == Route::Reason::kRule && !wanted.empty());
+  if (!possible || (!route.routed() && wanted.empty() && type.empty())) return route;
+  if (!route.routed()) {
+    route.type = Type::kCheckpoint;
+    route.reason = Route::Reason::kHint;
+  }
+  if (type == "OUTPUT" || (!flush.empty() && !is_off(flush))) route.type = Type::kOutput;
+  if (type == "CKPT") route.type = Type::kCheckpoint;
   return route;
+}
+
+std::map<std::string, std::string> Session::hints_in_force(const SharedOpen& how) {
+  const std::lock_guard lock(mutex_);
+  if (!runtime_) return {};
+  const Route route = shared_route(absolute_name(how.name), how);
+  const bool output = route.type == config::RouteRule::Type::kOutput;
+  const redundancy::RedundancySet& set =
+      runtime_->context().redundancy_for(runtime_->window(), output).sets.front();
+  return {{"scr_route", "1"},
+          {"scr_type", std::string(config::route_type_name(route.type))},
+          {"scr_flush", output || route.keep_all ? "1" : "0"},
+          {"scr_copy_type", std::string(redundancy::scheme_name(set.scheme))},
+          {"scr_set_size", std::to_string(set.size())}};
 }
 
 Result<std::unique_ptr<SharedFile>> Session::open_shared(std::shared_ptr<Communicator> comm,
@@ -643,7 +676,7 @@ Status Session::announce_log(const FilemapEntry& entry, const FileMeta& meta) {
   marker.id = id;
   marker.shared = true;
   marker.written = written;
-  return markers_->put(marker, markers_visible());
+  return markers_->put(marker, markers_visible(/*at_start=*/true));
 }
 
 // The dataset leaves the cache, or its files are at their names now.

@@ -9,4 +9,8 @@ Result<std::unique_ptr<shared_file::SharedFile>> open_shared(std::shared_ptr<Com
   return Session::process().open_shared(std::move(comm), how);
 }
 
+std::map<std::string, std::string> hints_in_force(const SharedOpen& how) {
+  return Session::process().hints_in_force(how);
+}
+
 }  // namespace scr::routing

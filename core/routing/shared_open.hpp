@@ -25,4 +25,8 @@ struct SharedOpen {
 Result<std::unique_ptr<shared_file::SharedFile>> open_shared(std::shared_ptr<Communicator> comm,
                                                              const SharedOpen& how);
 
+// The hints that are in force for a file that was opened so, of those that h5scr knows: redundancy
+// is that of the run, whatever the program wished.
+std::map<std::string, std::string> hints_in_force(const SharedOpen& how);
+
 }  // namespace scr::routing

@@ -69,6 +69,10 @@ Status Context::configure(const RunOptions& options) {
   give_up_after_ = config_->get_double("SCR_COLLECTIVE_TIMEOUT");
   if (rank() == 0) {
     for (const std::string& warning : config_->warnings()) log::warning("{}", warning);
+    for (const char* name : {"SCR_CRC_ON_COPY", "SCR_CRC_ON_FLUSH"}) {
+      if (!config_->get_bool(name))
+        log::warning("{}=0 has no effect: h5scr always computes and verifies checksums", name);
+    }
   }
   Hash job;
   if (rank() == 0) {

@@ -9,8 +9,8 @@
 
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -143,6 +143,8 @@ class Runtime {
   Runtime() = default;
   Status open_job();
   Status restore();
+  void verify_own_files(int dataset);
+  Status check_expendable();
   Status clear_cache();
   double now() const;
   At halt_file() const { return context_->prefix_scr() + "/" + std::string(kHaltFileName); }

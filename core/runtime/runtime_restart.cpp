@@ -25,9 +25,9 @@ Status wrong_moment(std::string message) {
 Status Runtime::restore() {
   Context& c = *context_;
   SCR_RETURN_IF_ERROR(cache_->start());
-  if (c.config().get_bool("SCR_CACHE_PURGE") || !c.config().get_bool("SCR_DISTRIBUTE")) {
-    SCR_RETURN_IF_ERROR(clear_cache());
-  }
+  const bool purge = c.config().get_bool("SCR_CACHE_PURGE");
+  if (!purge && !c.config().get_bool("SCR_DISTRIBUTE")) SCR_RETURN_IF_ERROR(check_expendable());
+  if (purge || !c.config().get_bool("SCR_DISTRIBUTE")) SCR_RETURN_IF_ERROR(clear_cache());
   const bool any = c.world().any_true(!cache_->filemap().empty());
   if (c.transparent() && !c.alone()) SCR_RETURN_IF_ERROR(claim_cache(c, !any));
   EventToken event;
@@ -58,6 +58,24 @@ Status Runtime::restore() {
   return {};
 }
 
+// SCR_DISTRIBUTE=0 says that nothing in the cache is to be used, not that it may be lost.
+Status Runtime::check_expendable() {
+  Context& c = *context_;
+  Status status;
+  if (c.node().rank() == 0) {
+    auto old = read_flush_file(c.fs(), At(c.control(), std::string(kFlushFileName)));
+    if (!old.ok() && old.status().code() != StatusCode::kNotFound) status = old.status();
+    if (old.ok() && !old->datasets_to_save().empty()) {
+      const int id = old->datasets_to_save().back();
+      status = failed_precondition(fmt::format(
+          "SCR_DISTRIBUTE=0, but dataset {} ('{}') is only in the cache: save it with scr_postrun, "
+          "or start with SCR_DISTRIBUTE=1, or delete it with SCR_CACHE_PURGE=1",
+          id, old->get(id)->name));
+    }
+  }
+  return agree_all(c.world(), status, "looking at the cache");
+}
+
 Status Runtime::clear_cache() {
   if (context_->world().any_true(!cache_->filemap().empty()) && context_->rank() == 0) {
     log::info("deleting all cached datasets ({})", context_->config().get_bool("SCR_CACHE_PURGE")
@@ -69,6 +87,10 @@ Status Runtime::clear_cache() {
   for (int dataset : cache_->filemap().datasets()) {
     Status one = cache_->remove_dataset(dataset);
     if (status.ok()) status = one;
+  }
+  if (status.ok() && context_->node().rank() == 0) {
+    status = write_flush_file(context_->fs(), At(context_->control(), std::string(kFlushFileName)),
+                              flush_file_);
   }
   return agree(context_->world(), status, "deleting cached datasets");
 }

@@ -486,10 +486,29 @@ Status Runtime::evict(const std::string& store, std::uint64_t keep) {
           "deleting dataset {} ('{}'), which could not be rebuilt: a newer one is complete", id,
           cached->dataset.name);
     }
+    if (cached->usable && context_->config().get_bool("SCR_CRC_ON_DELETE")) verify_own_files(id);
     Status status = forget(id);
     if (first.ok()) first = status;
   }
   return first;
+}
+
+// SCR_CRC_ON_DELETE: the dataset is not needed any more, but storage that damages files should be
+// known of before one is.
+void Runtime::verify_own_files(int dataset) {
+  const FilemapEntry* entry = cache_->filemap().get(context_->rank(), dataset);
+  if (entry == nullptr) return;
+  for (const FileMeta& meta : entry->files) {
+    auto found = flush::checksum_file(context_->fs(), entry->directory + "/" + meta.file);
+    if (!found.ok()) {
+      log::warning("before the delete: {}", found.status().message());
+    } else if (meta.crc && (found->first != meta.size || found->second != *meta.crc)) {
+      log::warning(
+          "'{}/{}' of dataset {} was damaged in the cache, as its checksum says: the storage of "
+          "this node is not to be trusted",
+          entry->directory, meta.file, dataset);
+    }
+  }
 }
 
 Status Runtime::remember(const CachedDataset& cached) {

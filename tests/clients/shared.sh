@@ -129,6 +129,36 @@ case_no_stall() {
   expect_no_hang
 }
 
+case_stays_open() {
+  begin_client "a shared file is kept open and synced: it lives at its name, and outlives a kill"
+  ranks=4
+  plain_client "$clients/shared_open" plain 6 0
+  expect_done
+  client "$clients/shared_open" series 6 0 sync kill
+  expect_text "ROWS 6"
+  expect_text "series' is kept open and flushed"
+  expect_same_file series plain
+  client "$clients/shared_open" again 6 0 sync
+  expect_done
+  expect_text "7 files routed .* 4 datasets protected, .* 1 moved while open"
+  expect_same_file again plain
+  expect_verified
+  expect_no_notes
+
+  begin_client "one is kept open without a sync: checkpoints are protected nevertheless, after a while"
+  ranks=4
+  plain_client "$clients/shared_open" plain 10 0
+  expect_done
+  client "$clients/shared_open" series 10 1
+  expect_done
+  expect_text "series' stays open"
+  expect_text "11 files routed .* [3-6] datasets protected, .* 1 moved while open"
+  expect_same_file series plain
+  expect_same_file series.9 plain.9
+  expect_verified
+  expect_no_notes
+}
+
 case_rescued() {
   begin_client "a dataset whose redundancy data cannot be written: its shared file goes to its name"
   SCR_FAULT="op=write,path=*.xor,action=enospc,rank=3" client "$examples/heat_parallel" 60 10 heat.pgm

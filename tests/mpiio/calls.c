@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int rank, size, wrong;
 static const char* name;
@@ -333,10 +334,22 @@ static void hints(void) {
   int flag = 0;
   MPI_Info_get(now, "scr_type", 31, value, &flag);
   EXPECT(flag && strcmp(value, "CKPT") == 0);
+  MPI_Info_get(now, "scr_copy_type", 31, value, &flag);
+  EXPECT(flag && strcmp(value, "SINGLE") == 0); /* in force on one node, whatever was wished */
   MPI_Info_free(&now);
   OK(MPI_File_set_info(file, info));
+  OK(MPI_File_close(&file));
+  remove_file();
+  /* Not routed at all: MPI's own file, which knows none of our hints. */
+  MPI_Info_set(info, "scr_type", "BYPASS");
+  OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_CREATE, info, &file));
+  OK(MPI_File_get_info(file, &now));
+  MPI_Info_get(now, "scr_copy_type", 31, value, &flag);
+  EXPECT(!flag);
+  MPI_Info_free(&now);
   MPI_Info_free(&info);
   OK(MPI_File_close(&file));
+  EXPECT(access(name, F_OK) == 0);
   remove_file();
 }
 

@@ -14,12 +14,17 @@
 namespace scr {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
 constexpr int kRanks = 2;
 
 // Runs of a job on one node, without redundancy, so that every file is the only copy.
 class Job {
  public:
   int faulty_rank = 1;
+  std::vector<std::string> more_settings = {};
 
   Job() {
     for (const char* name : {"prefix", "control", "cache"}) {
@@ -61,6 +66,18 @@ class Job {
     return directory;
   }
 
+  // Writes a checkpoint, damages the file of rank 1, and writes another.
+  void write_damage_write() {
+    InProcessWorld::run(kRanks, [&](Communicator& comm) {
+      auto runtime =
+          Runtime::start(real_file_system(), comm.duplicate(), "node0", {.calls = calls()});
+      ASSERT_TRUE(runtime.ok()) << runtime.status().to_string();
+      write_checkpoint(**runtime, "first", comm.rank());
+      if (comm.rank() == 1) std::ofstream(directory_of("data.1") / "data.1", std::ios::in) << "T";
+      write_checkpoint(**runtime, "second", comm.rank());
+    });
+  }
+
   // Where the cache holds a file.
   std::filesystem::path directory_of(const std::string& file) const {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root_ / "cache")) {
@@ -89,13 +106,15 @@ class Job {
   }
 
   std::vector<std::string> calls() const {
-    return {"SCR_PREFIX=" + prefix(),
-            "SCR_CNTL_BASE=" + (root_ / "control"),
-            "SCR_CACHE_BASE=" + (root_ / "cache"),
-            "SCR_COPY_TYPE=SINGLE",
-            "SCR_JOB_ID=7",
-            "SCR_USER_NAME=someone",
-            "SCR_FLUSH=0"};
+    std::vector<std::string> all = {"SCR_PREFIX=" + prefix(),
+                                    "SCR_CNTL_BASE=" + (root_ / "control"),
+                                    "SCR_CACHE_BASE=" + (root_ / "cache"),
+                                    "SCR_COPY_TYPE=SINGLE",
+                                    "SCR_JOB_ID=7",
+                                    "SCR_USER_NAME=someone",
+                                    "SCR_FLUSH=0"};
+    all.insert(all.end(), more_settings.begin(), more_settings.end());
+    return all;
   }
 
   void write_checkpoint(Runtime& runtime, const std::string& name, int rank) const {
@@ -152,6 +171,31 @@ TEST(RestartFromUnreadableStorage, FilemapThatCannotBeReadFailsTheStartOnAllRank
 }
 
 // A file that is really gone is a loss: the run goes on without it, as ever.
+TEST(UnusedCache, IsNotDeletedWhenItHasTheOnlyCopy) {
+  Job job;
+  job.write("first");
+  job.more_settings = {"SCR_DISTRIBUTE=0"};
+  for (const Status& status : job.look().start)
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("dataset 1 ('first') is only in the cache"));
+  job.more_settings.clear();
+  EXPECT_THAT(job.look().restart, ElementsAre("first", "first"));
+  job.more_settings = {"SCR_CACHE_PURGE=1"};
+  EXPECT_THAT(job.look().restart, ElementsAre("", ""));
+  job.more_settings = {"SCR_DISTRIBUTE=0"};  // nothing to lose
+  for (const Status& status : job.look().start) EXPECT_TRUE(status.ok()) << status.to_string();
+}
+
+TEST(EvictedDataset, IsVerifiedIfAsked) {
+  Job job;
+  job.more_settings = {"SCR_CRC_ON_DELETE=1", "SCR_CACHE_SIZE=1"};
+  ::testing::internal::CaptureStderr();
+  job.write_damage_write();
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("data.1' of dataset 1 was damaged in the cache"));
+  EXPECT_THAT(said, Not(HasSubstr("data.0'")));
+}
+
 TEST(RestartFromUnreadableStorage, MissingFileIsALoss) {
   Job job;
   job.write("first");
