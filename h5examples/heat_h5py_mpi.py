@@ -13,36 +13,9 @@ writes the whole field, and leaves closing that file to Python.
 """
 import glob
 import re
-import sys
-import time
 
 import h5py
-import numpy
-from mpi4py import MPI
-
-WIDTH = HEIGHT = 256
-world = MPI.COMM_WORLD
-rank, ranks = world.Get_rank(), world.Get_size()
-
-
-def start_field(rows):
-    """The rows of this rank, between one line of each neighbour."""
-    y, x = numpy.mgrid[rank * rows:(rank + 1) * rows, 0:WIDTH]
-    hot = ((x - 80) ** 2 + (y - 90) ** 2 < 900) | ((x > 150) & (x < 220) & (y > 140) & (y < 160))
-    field = numpy.zeros((rows + 2, WIDTH))
-    field[1:-1][hot] = 255.0
-    return field
-
-
-def compute_step(field):
-    above = rank - 1 if rank > 0 else MPI.PROC_NULL
-    below = rank + 1 if rank < ranks - 1 else MPI.PROC_NULL
-    field[0], field[-1] = field[1], field[-2]  # where there is no neighbour
-    world.Sendrecv(field[1].copy(), above, recvbuf=field[-1], source=below)
-    world.Sendrecv(field[-2].copy(), below, recvbuf=field[0], source=above)
-    wide = numpy.pad(field, ((0, 0), (1, 1)), mode="edge")
-    around = wide[1:-1, :-2] + wide[1:-1, 2:] + field[:-2] + field[2:]
-    field[1:-1] += 0.2 * (around - 4 * field[1:-1])
+from heat import MPI, rank, run, world
 
 
 def checkpoint(field, step):
@@ -50,8 +23,6 @@ def checkpoint(field, step):
         file["field"] = field[1:-1]
         file.attrs["step"] = step
     world.Barrier()
-    if rank == 0:
-        print(f"step {step}: checkpoint written", flush=True)
 
 
 def newest_file(limit):
@@ -81,28 +52,7 @@ def restart(field):
         if world.allreduce(mine, MPI.LAND):
             break
         step = newest_file(common)
-    if rank == 0:
-        print(f"restarted from step {common}", flush=True)
     return common
 
 
-def main():
-    steps, every, output = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    pause = int(sys.argv[4]) / 1000 if len(sys.argv) > 4 else 0
-    field = start_field(HEIGHT // ranks)
-    step = restart(field)
-    while step < steps:
-        compute_step(field)
-        step += 1
-        time.sleep(pause)
-        if step % every == 0:
-            checkpoint(field, step)
-    whole = world.gather(field[1:-1])
-    if rank == 0:
-        global result
-        result = h5py.File(output, "w")  # closed when Python ends
-        result["field"] = numpy.concatenate(whole)
-        print(f"done: {steps} steps", flush=True)
-
-
-main()
+run(restart, checkpoint)

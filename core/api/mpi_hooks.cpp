@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <exception>
 #include <iterator>
+#include <mutex>
 #include <numeric>
 #include <sstream>
 #include <vector>
@@ -28,13 +30,55 @@ constexpr int kLongestPause = 256;
 
 struct State {
   MPI_Comm program = MPI_COMM_WORLD;  // all ranks of this program
-  bool one_thread = true;             // only one thread at a time calls MPI
+  bool one_thread = true;             // MPI was told that one thread at a time calls it
   int pause = 1;                      // collective calls until the next look; the same on all ranks
   int since = 0;
 };
 
 State& state() {
   static State instance;
+  return instance;
+}
+
+// Programs that may call MPI from several threads, and in fact do so from one, as those of mpi4py
+// mostly are: they are treated like others until a second thread comes. It waits while the first
+// one seals at the close of a file.
+class Threads {
+ public:
+  // At every call that may be a collective point, but the close of a file.
+  void note() {
+    if (is_first() || several_.exchange(true)) return;
+    const std::lock_guard lock(sealing_);
+  }
+  // Collective over `comm`: `seal` if there is one thread everywhere. Others than the first wait
+  // for nothing here: who closes which file may differ from rank to rank.
+  template <typename Seal>
+  void seal_if_one(MPI_Comm comm, Seal seal) {
+    std::unique_lock lock(sealing_, std::defer_lock);
+    if (is_first()) {
+      lock.lock();
+    } else {
+      several_ = true;
+    }
+    int several = several_ ? 1 : 0;
+    PMPI_Allreduce(MPI_IN_PLACE, &several, 1, MPI_INT, MPI_MAX, comm);
+    if (several == 0) seal();
+  }
+
+ private:
+  bool is_first() {
+    thread_local const char here = 0;
+    const char* nobody = nullptr;
+    return first_.compare_exchange_strong(nobody, &here) || nobody == &here;
+  }
+
+  std::atomic<const char*> first_ = nullptr;  // something of the first thread
+  std::atomic<bool> several_ = false;
+  std::mutex sealing_;
+};
+
+Threads& threads() {
+  static Threads instance;
   return instance;
 }
 
@@ -132,23 +176,31 @@ int look(MPI_Comm comm) {
   return MPI_SUCCESS;
 }
 
-// Where several threads call MPI, only calls on MPI_COMM_WORLD have an order that all ranks share.
-int is_world(MPI_Comm comm) {
-  if (!Session::process().attached() || Session::is_sealing()) return 0;
-  if (comm == state().program || comm == MPI_COMM_WORLD) return 1;
-  if (!state().one_thread || comm == MPI_COMM_NULL) return 0;
+bool has_all_ranks(MPI_Comm comm) {
+  if (comm == state().program || comm == MPI_COMM_WORLD) return true;
+  if (comm == MPI_COMM_NULL) return false;
   int inter = 0;
   PMPI_Comm_test_inter(comm, &inter);
-  if (inter != 0) return 0;
+  if (inter != 0) return false;
   int size = 0;
   int world = 0;
   PMPI_Comm_size(comm, &size);
   PMPI_Comm_size(state().program, &world);
-  if (size != world) return 0;
-  if (state().program == MPI_COMM_WORLD) return 1;
+  if (size != world) return false;
+  if (state().program == MPI_COMM_WORLD) return true;
   int same = MPI_UNEQUAL;
   PMPI_Comm_compare(comm, state().program, &same);
-  return same != MPI_UNEQUAL ? 1 : 0;
+  return same != MPI_UNEQUAL;
+}
+
+bool is_at_work() { return Session::process().attached() && !Session::is_sealing(); }
+
+// Where several threads call MPI, only calls on MPI_COMM_WORLD have an order that all ranks share.
+int is_world(MPI_Comm comm) {
+  if (!is_at_work()) return 0;
+  if (!state().one_thread) threads().note();
+  if (comm == state().program || comm == MPI_COMM_WORLD) return 1;
+  return state().one_thread && has_all_ranks(comm) ? 1 : 0;
 }
 
 // No rank leaves the reduction before all have come, so it is a barrier, too, unless the world has
@@ -173,8 +225,14 @@ void publish() {
 
 // Files have a communicator of their own, so only a program with one thread closes them in an order
 // that all ranks share.
-bool close_seals(MPI_Comm comm) { return state().one_thread && is_world(comm) != 0; }
-void closed() { (void)look(state().program); }
+bool close_seals(MPI_Comm comm) { return is_at_work() && has_all_ranks(comm); }
+void closed(MPI_Comm file) {
+  if (state().one_thread) {
+    (void)look(state().program);
+  } else {
+    threads().seal_if_one(file, [&] { (void)look(file); });
+  }
+}
 
 void finish() {
   publish();

@@ -127,15 +127,15 @@ int remove(const char* name, MPI_Info info) {
 
 int close(scr_open_file* file, MPI_File* handle) {
   auto& files = OpenFiles::process();
-  bool seals = false;
+  std::shared_ptr<MpiCommunicator> sealers;
   const int code = guarded(*handle, [&] {
     files.publish();
     const std::shared_ptr<OpenFile> ours = files.remove(file_of(file));
-    seals = ours->seals();
+    if (ours->seals()) sealers = ours->processes_of_file();
     return ours->close();
   });
   const int closed = PMPI_File_close(handle);
-  if (seals) collective_points.reached();
+  if (sealers) collective_points.reached(sealers->native());
   return code != MPI_SUCCESS ? code : closed;
 }
 

@@ -11,7 +11,7 @@ struct CollectivePoints {
   // Whether the close of a file that is opened on this communicator is one.
   bool (*seals)(MPI_Comm comm);
   // After such a close.
-  void (*reached)();
+  void (*reached)(MPI_Comm file);
 };
 
 const scr_file_calls& file_calls(const CollectivePoints& points);

@@ -48,6 +48,7 @@ class OpenFile {
   // A genuine file of MPI, which is this one to the program.
   MPI_File handle() const { return handle_; }
   bool seals() const { return parts_.seals; }
+  std::shared_ptr<MpiCommunicator> processes_of_file() const { return parts_.comm; }
   // Of the processes that have it open.
   int processes() const { return parts_.comm->size(); }
   bool is_first() const { return parts_.comm->rank() == 0; }

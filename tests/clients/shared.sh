@@ -28,17 +28,17 @@ expect_verified() {
 # Runs until the checkpoint of step 30 is in the cache, and only there; then the nodes are killed. The
 # name of a file is there when it is closed, and it is protected before the next one is begun.
 run_and_lose() { # node...
-  local node
+  local node program=${program:-heat_parallel} suffix=${suffix:-h5}
   export SCR_FLUSH_ASYNC_BW=1
   (
     for ((i = 0; i < 900; i++)); do
-      [[ -e ckpt_0040.h5 ]] && break
+      [[ -e ckpt_0040.$suffix ]] && break
       sleep 0.05
     done
     for node; do cluster kill "$node"; done
   ) &
   local killer=$!
-  client "$examples/heat_parallel" 60 10 heat.pgm 50
+  client "$examples/$program" 60 10 heat.pgm 50
   wait $killer
   [[ $status != 0 ]]
   check $? "the run must have failed with its node"
@@ -127,6 +127,22 @@ case_no_stall() {
   expect_status 0
   expect_line READ
   expect_no_hang
+}
+
+case_mpiio() {
+  begin_client "the same program with plain MPI-IO, without h5scr"
+  plain_client "$examples/heat_mpiio" 60 10 heat.pgm
+  expect_status 0
+  local plain=$SCR_PREFIX
+  begin_client "plain MPI-IO: a node is killed; restart on the spare, and on other ranks"
+  program=heat_mpiio suffix=dat run_and_lose node1
+  ranks=6
+  client "$examples/heat_mpiio" 60 10 heat.pgm
+  expect_status 0
+  expect_text "restarted from step [345]0"
+  expect_same_file heat.pgm "$plain/heat.pgm"
+  expect_same_file ckpt_0060.dat "$plain/ckpt_0060.dat"
+  expect_verified
 }
 
 case_stays_open() {
