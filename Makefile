@@ -38,7 +38,7 @@ test-long: all fuzzers test-mpich ## all tests and those that take long
 
 test-asan: deps ## unit and native tests under AddressSanitizer and UBSan
 	$(call build-in,$(BUILD)/asan,-DH5SCR_SANITIZE=address$(comma)undefined,--target unit_tests native_tests)
-	@ctest --test-dir $(BUILD)/asan --output-on-failure -L "unit|native" -j $(TEST_JOBS)
+	@ctest --test-dir $(BUILD)/asan --output-on-failure -L "unit|native" -LE long -j $(TEST_JOBS)
 
 test-tsan: deps ## MPI-free threads under ThreadSanitizer
 	$(call build-in,$(BUILD)/tsan,-DH5SCR_SANITIZE=thread,--target unit_tests)
@@ -49,7 +49,7 @@ mpich := -DMPI_C_COMPILER=mpicc.mpich -DMPI_CXX_COMPILER=mpicxx.mpich -DMPI_Fort
   -DMPIEXEC_EXECUTABLE=/usr/bin/mpiexec.mpich -DH5SCR_HDF5=OFF
 test-mpich: deps ## native tests with MPICH, without the HDF5 driver
 	$(call build-in,$(BUILD)/mpich,$(mpich),--target native_tests scr_mpiio)
-	@ctest --test-dir $(BUILD)/mpich --output-on-failure -L native -j $(TEST_JOBS)
+	@ctest --test-dir $(BUILD)/mpich --output-on-failure -L native -LE long -j $(TEST_JOBS)
 
 test-hdf5: all ## HDF5's own driver tests: h5scr off, at work without a match, every file routed
 	@for mode in off unrouted routed; do echo "== $$mode"; \

@@ -8,7 +8,6 @@ work=$(mktemp -d /dev/shm/mpiio.XXXXXX)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/prefix" "$work/cache"
 export SCR_PREFIX=$work/prefix SCR_CNTL_BASE=$work/cache SCR_CACHE_BASE=$work/cache
-export ASAN_OPTIONS=verify_asan_link_order=0:${ASAN_OPTIONS:-}
 
 die() { echo "FAILED: $*" >&2; exit 1; }
 
@@ -17,9 +16,10 @@ plain() { # ranks program argument...
   timeout -k 5 "${limit:-200}" "${MPIEXEC:-mpiexec}" -n "$@"
 }
 
-# With h5scr; `env` is the program that gets the preload, not the launcher.
+# With h5scr; `env` is the program that gets the preload, not the launcher. Behind the runtime of a sanitizer, if
+# there is one.
 routed() { # ranks program argument...
   local ranks=$1
   shift
-  timeout -k 5 "${limit:-200}" "${MPIEXEC:-mpiexec}" -n "$ranks" env "LD_PRELOAD=$build/lib/libscr_mpiio.so" "$@"
+  timeout -k 5 "${limit:-200}" "${MPIEXEC:-mpiexec}" -n "$ranks" env "LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$build/lib/libscr_mpiio.so" "$@"
 }

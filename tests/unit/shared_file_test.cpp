@@ -151,7 +151,8 @@ void work_at_random(Communicator& comm, LogFile& file, unsigned seed,
                                         ? std::min(range.length, expected.size() - range.offset)
                                         : 0;
         ASSERT_EQ(*count, there);
-        ASSERT_EQ(std::memcmp(bytes.data(), expected.data() + range.offset, there), 0)
+        ASSERT_TRUE(there == 0 ||
+                    std::memcmp(bytes.data(), expected.data() + range.offset, there) == 0)
             << "seed " << seed << " step " << step;
         ASSERT_EQ(*file.size(), expected.size());
       }

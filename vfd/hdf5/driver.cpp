@@ -201,10 +201,13 @@ herr_t query(const H5FD_t* file, unsigned long* flags) {
   if (herr_t result = 0; hand_over(file, flags, result)) return result;
 #endif
   *flags = H5FD_FEAT_AGGREGATE_METADATA | H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_DATA_SIEVE |
-           H5FD_FEAT_AGGREGATE_SMALLDATA | H5FD_FEAT_DEFAULT_VFD_COMPATIBLE;
+           H5FD_FEAT_AGGREGATE_SMALLDATA | H5FD_FEAT_DEFAULT_VFD_COMPATIBLE |
+           // Also for routed files: H5Fget_eoa() asks for it; SWMR itself is refused in open() and
+           // unlock().
+           H5FD_FEAT_SUPPORTS_SWMR_IO;
   // With a handle HDF5 would look at the file of the application's name, which a routed one is not.
   if (file == nullptr || open_file(file).routed == nullptr) {
-    *flags |= H5FD_FEAT_POSIX_COMPAT_HANDLE | H5FD_FEAT_SUPPORTS_SWMR_IO;
+    *flags |= H5FD_FEAT_POSIX_COMPAT_HANDLE;
   }
   if (file != nullptr && open_file(file).ignore_driver_info) *flags |= H5FD_FEAT_IGNORE_DRVRINFO;
   return 0;
