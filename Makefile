@@ -55,8 +55,10 @@ test-hdf5: all ## HDF5's own driver tests: h5scr off, at work without a match, e
 	@for mode in off unrouted routed; do echo "== $$mode"; \
 	  bash tests/hdf5/run_hdf5_vfd_tests.sh --mode $$mode --jobs $(JOBS) $(BUILD) || exit 1; done
 
-bench: all ## benchmarks, each as a ratio to a baseline of the same run
-	@bash tests/bench/run.sh $(BUILD)
+bench: all ## benchmarks, each as a ratio to a baseline of the same run; writes docs/benchmarks.md
+	@bash -o pipefail -c 'bash tests/bench/run.sh $(BUILD) | tee $(BUILD)/bench.txt'
+	@python3 tests/bench/table.py $(BUILD)/bench.txt docs/benchmarks.md docs/pictures/benchmarks.svg
+	@echo "docs/benchmarks.md and its plot are new"
 
 fuzz: fuzzers ## run the fuzzers, FUZZ_SECONDS each
 	@bash tests/fuzz/run.sh $(BUILD)/fuzz $(FUZZ_SECONDS)

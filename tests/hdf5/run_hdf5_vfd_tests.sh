@@ -14,7 +14,8 @@
 #                baseline  HDF5's own driver sec2 in place of ours, to compare
 # Prints a line for each program. "skip" is one that leaves itself out; "parts skipped" counts what others
 # leave out, mostly filters that this HDF5 does not have. Programs that cannot pass in a mode are listed below
-# with the reason. The output of each stays in BUILD_DIR/hdf5-tests/MODE. Exits 1 if one fails.
+# with the reason. The output of each stays in BUILD_DIR/hdf5-tests/MODE. Exits 1 if one fails. H5SCR_TEST_LIMIT: seconds
+# that one may take.
 set -euo pipefail
 
 quick="app_ref big cache_logging chunk_info cork cross_read dangle direct_chunk enc_dec_plist enum event_set
@@ -134,7 +135,8 @@ start() { # name folder
 # Runs one program, with a folder of its own, and prints its line.
 # shellcheck disable=SC2317
 run_one() {
-  local name=$1 folder=$files/${1/flush2/flush1} start=$SECONDS code=0 skipped word=pass note="" limit=1800
+  local name=$1 folder=$files/${1/flush2/flush1} start=$SECONDS code=0 skipped word=pass note=""
+  local limit=${H5SCR_TEST_LIMIT:-1800}
   mkdir -p "$folder" "$files/cache" "$files/nothing"
   (cd "$folder" && timeout -k 10 "$limit" bash -c 'start "$@"' start "$name" "$folder" > "$run/$name.out" 2>&1) || code=$?
   skipped=$(grep -cE -- '-SKIP-|^ *SKIPPED' "$run/$name.out" || true)
@@ -155,8 +157,11 @@ run_all() {
   run=$work/$mode${set:+-$set}
   rm -rf "$run"
   mkdir -p "$run"
-  # The programs write thousands of small files, which h5scr syncs one by one when it flushes them.
-  files=$(mktemp -d /dev/shm/hdf5-tests.XXXXXX)
+  # The programs write thousands of small files, which h5scr syncs one by one when it flushes them; the parallel ones
+  # a few of many GB.
+  local place=/dev/shm
+  [ -z "$set" ] || place=$work
+  files=$(mktemp -d "$place/hdf5-tests.XXXXXX")
   trap 'rm -rf "$files"' EXIT
   export -f run_one run_job environment parallel_environment start exempt
   export set ranks build work tree source plugin mode run files
