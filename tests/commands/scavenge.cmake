@@ -8,7 +8,7 @@ endforeach()
 # The same with a file that all ranks write together.
 if(H5SCR_HDF5)
   foreach(case files containers unrecoverable kill)
-    add_cluster_test(NAME commands.scavenge_shared.${case} NODES 4 SLOTS 2 TIMEOUT 400 LABELS commands
+    add_cluster_test(NAME commands.scavenge_shared.${case} NODES 4 SLOTS 2 TIMEOUT 800 LABELS commands
       COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/scavenge_shared.sh ${CMAKE_BINARY_DIR} ${case})
   endforeach()
 endif()
