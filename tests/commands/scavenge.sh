@@ -42,7 +42,7 @@ two_steps() { # text layout
 
 # With all caches empty, a restart reads this step from the prefix directory.
 expect_fetch() { # step
-  revive_all
+  cluster revive all
   wipe_all
   app any 0 2 5000 --uneven --check-only
   expect_restart "$1"
