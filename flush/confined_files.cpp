@@ -45,17 +45,22 @@ Result<std::unique_ptr<ConfinedFiles>> ConfinedFiles::open_job(FileSystem& fs,
       return refused(name, "it is no name of a user or job");
     }
   }
-  if (owner.prefix.empty() || owner.prefix.front() != '/' ||
-      normalize(owner.prefix, "/") != owner.prefix) {
-    return refused(owner.prefix, "it is no prefix directory");
-  }
+  SCR_ASSIGN_OR_RETURN(auto files, open_prefix(fs, owner.prefix));
+  files->cache_part_ = fmt::format("/{}/scr.{}", owner.user, owner.job_id);
+  return files;
+}
+
+Result<std::unique_ptr<ConfinedFiles>> ConfinedFiles::open_prefix(FileSystem& fs,
+                                                                  const std::string& prefix) {
+  if (prefix.empty() || prefix.front() != '/' || normalize(prefix, "/") != prefix)
+    return refused(prefix, "it is no prefix directory");
   // The prefix is the user's choice and may well be a symbolic link.
-  SCR_ASSIGN_OR_RETURN(auto directory, fs.open_directory(owner.prefix, /*no_follow=*/false));
-  return std::unique_ptr<ConfinedFiles>(new ConfinedFiles(
-      fs, owner.prefix, fmt::format("/{}/scr.{}", owner.user, owner.job_id), std::move(directory)));
+  SCR_ASSIGN_OR_RETURN(auto directory, fs.open_directory(prefix, /*no_follow=*/false));
+  return std::unique_ptr<ConfinedFiles>(new ConfinedFiles(fs, prefix, std::move(directory)));
 }
 
 Result<At> ConfinedFiles::source(const std::string& path) {
+  if (cache_part_.empty()) return not_for_copies(At(path));
   const std::size_t found = path.find(cache_part_ + "/");
   if (found == std::string::npos)
     return refused(path, fmt::format("it is not below a '*{}'", cache_part_));

@@ -20,6 +20,9 @@ namespace scr::flush {
 class ConfinedFiles : public FileSystem {
  public:
   static Result<std::unique_ptr<ConfinedFiles>> open_job(FileSystem& fs, const JobOwnerInfo& owner);
+  // Destinations only: what is copied comes from elsewhere.
+  static Result<std::unique_ptr<ConfinedFiles>> open_prefix(FileSystem& fs,
+                                                            const std::string& prefix);
 
   // Asked before a destination is opened; a failure refuses it.
   void before_each_destination(std::function<Status()> check) { check_ = std::move(check); }
@@ -39,19 +42,15 @@ class ConfinedFiles : public FileSystem {
   Result<SpaceInfo> space(const At& at) override;
 
  private:
-  ConfinedFiles(FileSystem& fs, std::string prefix, std::string cache_part,
-                std::unique_ptr<Directory> directory)
-      : fs_(fs),
-        prefix_(std::move(prefix)),
-        cache_part_(std::move(cache_part)),
-        prefix_directory_(std::move(directory)) {}
+  ConfinedFiles(FileSystem& fs, std::string prefix, std::unique_ptr<Directory> directory)
+      : fs_(fs), prefix_(std::move(prefix)), prefix_directory_(std::move(directory)) {}
 
   Result<At> source(const std::string& path);
   Result<At> destination(const std::string& path);
 
   FileSystem& fs_;
   std::string prefix_;
-  std::string cache_part_;  // "/<user>/scr.<jobid>"
+  std::string cache_part_;  // "/<user>/scr.<jobid>"; empty: nothing may be read
   std::unique_ptr<Directory> prefix_directory_;
   std::map<std::string, std::unique_ptr<Directory>> caches_;  // by path
   std::function<Status()> check_;

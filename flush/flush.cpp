@@ -61,6 +61,19 @@ std::string temporary_name(const std::string& file, const DatasetDescriptor& dat
   return fmt::format("{}.{}{}", file.substr(0, start), name, suffix);
 }
 
+std::vector<CopyPiece> places_of(const StoredFile& file, const DatasetDescriptor& dataset,
+                                 const std::string& prefix, const std::string& directory) {
+  if (!file.contained()) {
+    return {{prefix + "/" + temporary_name(file.file, dataset), 0, file.size, 0}};
+  }
+  std::vector<CopyPiece> pieces;
+  for (const Segment& segment : file.segments) {
+    pieces.push_back({directory + "/" + temporary_name(segment.file, dataset), segment.offset,
+                      segment.length, 0});
+  }
+  return pieces;
+}
+
 // --- prepare
 // ------------------------------------------------------------------------------------------
 
@@ -300,18 +313,6 @@ void Flush::list_shared(const std::vector<SharedLog>& logs) {
   }
 }
 
-std::vector<CopyPiece> Flush::place_of(const StoredFile& file) const {
-  if (!options_.containers) {
-    return {{prefix_ + "/" + temporary_name(file.file, dataset_), 0, file.size, 0}};
-  }
-  std::vector<CopyPiece> pieces;
-  for (const Segment& segment : file.segments) {
-    pieces.push_back({directory() + "/" + temporary_name(segment.file, dataset_), segment.offset,
-                      segment.length, 0});
-  }
-  return pieces;
-}
-
 // The file has its size from the start: several processes write to it, and it may end with a hole.
 Status Flush::make_shared_files(const std::vector<SharedLog>& logs) {
   if (options_.containers) return {};
@@ -334,17 +335,10 @@ Status Flush::plan_shared(Communicator& world, const std::vector<SharedLog>& log
   SCR_RETURN_IF_ERROR(agree_all(world, make_shared_files(logs), "making shared files"));
   const auto place = [this](const std::string& name, std::uint64_t /*size*/) {
     const auto file = std::ranges::find(files_, name, &StoredFile::file);
-    return place_of(*file);
+    return places_of(*file, dataset_, prefix_, directory());
   };
   SCR_ASSIGN_OR_RETURN(regions_, plan_replay(world, logs, place));
-  for (const ReplayRegion& region : regions_) {
-    CopyTask task;
-    task.source = region.file;
-    task.open = [&region, open = options_.open_log]() -> Result<std::unique_ptr<File>> {
-      return open_region(region, open);
-    };
-    task.size = region.end - region.begin;
-    task.pieces = region.destinations;
+  for (CopyTask& task : replay_tasks(regions_, options_.open_log)) {
     tasks_.push_back(std::move(task));
   }
   return {};
@@ -365,30 +359,9 @@ Status Flush::set_shared_times() {
 
 // The owner of each file learns the checksums of its pieces.
 Status Flush::collect_shared_checksums(Communicator& world) {
-  std::vector<const CopyTask*> done;
-  for (std::size_t i = tasks_.size() - regions_.size(); i < tasks_.size(); ++i) {
-    done.push_back(&tasks_[i]);
-  }
-  SCR_ASSIGN_OR_RETURN(auto pieces, collect_replayed(world, regions_, done));
-  for (StoredFile& file : files_) {
-    if (!file.shared) continue;
-    std::uint64_t position = 0;
-    std::size_t segment = 0;
-    std::uint64_t segment_end = file.segments.empty() ? 0 : file.segments[0].length;
-    for (const ReplayedPiece& piece : pieces[file.file]) {
-      if (piece.offset != position) return internal_error("a piece of a shared file is missing");
-      file.crc = crc32_combine(file.crc, piece.crc, piece.length);
-      position += piece.length;
-      if (file.segments.empty()) continue;
-      Segment& current = file.segments[segment];
-      current.crc = crc32_combine(current.crc, piece.crc, piece.length);
-      if (position == segment_end && ++segment < file.segments.size()) {
-        segment_end += file.segments[segment].length;
-      }
-    }
-    if (position != file.size) return internal_error("a piece of a shared file is missing");
-  }
-  return {};
+  const std::span<const CopyTask> done = std::span(tasks_).last(regions_.size());
+  SCR_ASSIGN_OR_RETURN(const auto pieces, collect_replayed(world, regions_, done));
+  return add_checksums(pieces, files_);
 }
 
 // --- copy

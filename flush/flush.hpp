@@ -103,7 +103,6 @@ class Flush {
                          const std::string& cache_directory);
   void list_shared(const std::vector<SharedLog>& logs);
   Status plan_shared(Communicator& world, const std::vector<SharedLog>& logs);
-  std::vector<CopyPiece> place_of(const StoredFile& file) const;
   Status make_shared_files(const std::vector<SharedLog>& logs);
   Status collect_shared_checksums(Communicator& world);
   Status set_shared_times();
@@ -140,6 +139,11 @@ class Flush {
 // The name under which a file waits for its flush to be complete: in the same directory, so that
 // owner, group and access list are those of the final file.
 std::string temporary_name(const std::string& file, const DatasetDescriptor& dataset);
+
+// Where the bytes of a file go, in order, before they get their names: to a file below `prefix`, or
+// to containers in the dataset directory.
+std::vector<CopyPiece> places_of(const StoredFile& file, const DatasetDescriptor& dataset,
+                                 const std::string& prefix, const std::string& directory);
 
 // Ends flushes that were cut after their summary was written: renames what still has its temporary
 // name, adds the dataset to the index. Not collective: one process. `rolled` gets the names of the

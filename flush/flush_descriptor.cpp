@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
 #include <limits>
 
 #include "core/base/text.hpp"
@@ -48,6 +49,24 @@ Result<Layout> Layout::from_text(const std::string& text) {
   return corrupt(fmt::format("'{}' is no layout", text::escape(text)));
 }
 
+bool lies_in_container(const Layout& layout, const FileMeta& meta) {
+  return layout.containers() && meta.type == FileType::kFull && meta.shared.empty();
+}
+
+std::vector<FinalFile> final_files(const std::vector<FileMeta>& files) {
+  std::vector<FinalFile> own;
+  std::vector<FinalFile> shared;
+  for (const FileMeta& meta : files) {
+    if (meta.type != FileType::kFull) continue;
+    if (meta.shared.empty()) own.push_back({meta.file, meta.size, false});
+    if (!meta.shared.empty() && meta.shared_size)
+      shared.push_back({meta.shared, *meta.shared_size, true});
+  }
+  own.insert(own.end(), std::make_move_iterator(shared.begin()),
+             std::make_move_iterator(shared.end()));
+  return own;
+}
+
 Hash FlushDescriptor::to_hash() const {
   Hash hash;
   if (!layout.containers()) return hash;
@@ -69,18 +88,17 @@ Result<FlushDescriptor> FlushDescriptor::of(const FilemapEntry& entry) {
       descriptor.layout.container_parity > kMaxContainerParity)
     return corrupt("its containers have an impossible size or parity");
   const Hash* files = entry.flush.get("FILE");
-  for (const FileMeta& meta : entry.files) {
-    if (meta.type != FileType::kFull) continue;
-    const Hash* file = files != nullptr ? files->get(meta.file) : nullptr;
+  for (const FinalFile& final_file : final_files(entry.files)) {
+    const std::string& name = final_file.name;
+    const Hash* file = files != nullptr ? files->get(name) : nullptr;
     const Hash* list = file != nullptr ? file->get("SEG") : nullptr;
     if (list == nullptr)
-      return corrupt(fmt::format("file '{}' has no segments", text::escape(meta.file)));
-    auto read = segments_from_hash(*list, meta.size);
-    if (!read.ok())
-      return read.status().with_context(fmt::format("file '{}'", text::escape(meta.file)));
+      return corrupt(fmt::format("file '{}' has no segments", text::escape(name)));
+    auto read = segments_from_hash(*list, final_file.size);
+    if (!read.ok()) return read.status().with_context(fmt::format("file '{}'", text::escape(name)));
     for (const Segment& segment : *read)
       SCR_RETURN_IF_ERROR(check_segment(segment, descriptor.layout.container_size));
-    descriptor.segments[meta.file] = std::move(*read);
+    descriptor.segments[name] = std::move(*read);
   }
   return descriptor;
 }

@@ -24,13 +24,26 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
+// Does a rank's file lie in containers? Logs of shared files never do: what they become does.
+bool lies_in_container(const Layout& layout, const FileMeta& meta);
+
+// A file that a rank lists in the prefix directory.
+struct FinalFile {
+  std::string name;
+  std::uint64_t size = 0;
+  bool shared = false;  // made of logs
+};
+// What becomes of the files of a rank, in the order in which a flush lays them out: all logs of a
+// shared file are one, which the rank with the first log has behind its own.
+std::vector<FinalFile> final_files(const std::vector<FileMeta>& files);
+
 struct FlushDescriptor {
   Layout layout;
-  std::map<std::string, std::vector<Segment>> segments;  // by file; none for plain files
+  std::map<std::string, std::vector<Segment>> segments;  // by final file; none for plain files
 
   Hash to_hash() const;
-  // That of a filemap entry. In containers every application file of the entry has segments that
-  // hold its size, lie inside containers and have the containers' names; else kCorrupt.
+  // That of a filemap entry. In containers every final file of the entry has segments that hold its
+  // size, lie inside containers and have the containers' names; else kCorrupt.
   static Result<FlushDescriptor> of(const FilemapEntry& entry);
   bool operator==(const FlushDescriptor&) const = default;
 };

@@ -42,38 +42,60 @@ bool is_own_file(const std::string& name) {
          is_redundancy_file_name(name);
 }
 
-// Removes the temporary files that a scavenge has listed. A rank filemap that cannot be read tells
-// nothing; what it lists stays.
-Status remove_scavenged(FileSystem& fs, const std::string& prefix, const std::string& directory,
-                        const DatasetDescriptor& dataset) {
-  SCR_ASSIGN_OR_RETURN(const auto base, fs.open_directory(prefix, /*no_follow=*/false));
-  SCR_ASSIGN_OR_RETURN(const auto opened, fs.open_directory(directory));
-  SCR_ASSIGN_OR_RETURN(const auto entries, fs.list(directory));
+// Calls `action` for every application file that a scavenge has listed. A rank filemap that cannot
+// be read tells nothing; what it lists stays.
+Status for_each_scavenged(FileSystem& fs, const Directory& directory,
+                          const DatasetDescriptor& dataset,
+                          const std::function<Status(const FileMeta&)>& action) {
+  SCR_ASSIGN_OR_RETURN(const auto entries, fs.list(At(directory, ".")));
   for (const DirectoryEntry& found : entries) {
     const auto rank = rank_of_filemap_name(found.name);
     if (!rank) continue;
-    const auto entry = read_rank_filemap(fs, *opened, *rank, dataset);
+    const auto entry = read_rank_filemap(fs, directory, *rank, dataset);
     if (!entry.ok()) {
       log::warning("temporary files of rank {} of dataset {} ('{}') may remain: {}", *rank,
                    dataset.id, dataset.name, entry.status().message());
       continue;
     }
     for (const FileMeta& meta : entry->files) {
-      if (meta.type != FileType::kFull) continue;
-      const Status removed = fs.remove_if_exists(At(*base, temporary_name(meta.file, dataset)));
-      // A symbolic link on the way is nobody's of ours.
-      if (!removed.ok() && removed.code() != StatusCode::kPermissionDenied) return removed;
+      if (meta.type == FileType::kFull) SCR_RETURN_IF_ERROR(action(meta));
     }
   }
   return {};
 }
 
-// What a scavenge needed besides the data: rank filemaps and redundancy files.
-Status remove_scavenge_files(FileSystem& fs, const std::string& directory) {
-  const auto opened = fs.open_directory(directory);
+// A symbolic link on the way is nobody's of ours.
+Status remove_temporary(FileSystem& fs, const Directory& prefix, const std::string& file,
+                        const DatasetDescriptor& dataset) {
+  const Status removed = fs.remove_if_exists(At(prefix, temporary_name(file, dataset)));
+  return removed.code() == StatusCode::kPermissionDenied ? Status() : removed;
+}
+
+// Removes the temporary files of a scavenge that was begun.
+Status remove_scavenged(FileSystem& fs, const std::string& prefix, const std::string& directory,
+                        const DatasetDescriptor& dataset) {
+  SCR_ASSIGN_OR_RETURN(const auto base, fs.open_directory(prefix, /*no_follow=*/false));
+  SCR_ASSIGN_OR_RETURN(const auto opened, fs.open_directory(directory));
+  return for_each_scavenged(fs, *opened, dataset, [&](const FileMeta& meta) -> Status {
+    if (!meta.shared.empty())
+      SCR_RETURN_IF_ERROR(remove_temporary(fs, *base, meta.shared, dataset));
+    return remove_temporary(fs, *base, meta.file, dataset);
+  });
+}
+
+// What a scavenge needed besides the data: logs of shared files, then the rank filemaps, which list
+// them, and redundancy files.
+Status remove_scavenge_files(FileSystem& fs, const std::string& prefix,
+                             const std::string& directory_name, const DatasetDescriptor& dataset) {
+  const auto opened = fs.open_directory(prefix + "/.scr/" + directory_name);
   if (opened.status().code() == StatusCode::kNotFound) return {};
   SCR_RETURN_IF_ERROR(opened.status());
-  SCR_ASSIGN_OR_RETURN(const auto entries, fs.list(directory));
+  SCR_ASSIGN_OR_RETURN(const auto base, fs.open_directory(prefix, /*no_follow=*/false));
+  SCR_RETURN_IF_ERROR(
+      for_each_scavenged(fs, **opened, dataset, [&](const FileMeta& meta) -> Status {
+        return meta.shared.empty() ? Status() : remove_temporary(fs, *base, meta.file, dataset);
+      }));
+  SCR_ASSIGN_OR_RETURN(const auto entries, fs.list(At(**opened, ".")));
   for (const DirectoryEntry& found : entries) {
     if (rank_of_filemap_name(found.name) || is_redundancy_file_name(found.name))
       SCR_RETURN_IF_ERROR(fs.remove_if_exists(At(**opened, found.name)));
@@ -340,7 +362,7 @@ Status add_to_index(FileSystem& fs, const std::string& prefix, const std::string
     return {};
   }));
   SCR_RETURN_IF_ERROR(remove_directories_of(fs, prefix, superseded));
-  SCR_RETURN_IF_ERROR(remove_scavenge_files(fs, prefix + "/.scr/" + directory_name));
+  SCR_RETURN_IF_ERROR(remove_scavenge_files(fs, prefix, directory_name, summary.dataset));
   return fs.remove_if_exists(intent_path(prefix + "/.scr/" + directory_name));
 }
 
@@ -377,11 +399,12 @@ Status roll_forward(FileSystem& fs, const std::string& prefix, std::vector<std::
   }
   // Cut between the index and the very last step: only the newest flush can be.
   if (index.entries().empty()) return {};
-  const std::string newest = prefix + "/.scr/" + index.entries().front().directory;
+  const IndexEntry& last = index.entries().front();
+  const std::string newest = prefix + "/.scr/" + last.directory;
   const auto intent = read_intent(fs, newest);
   if (intent.status().code() == StatusCode::kNotFound) return {};
   if (intent.ok()) SCR_RETURN_IF_ERROR(remove_directories_of(fs, prefix, intent->superseded));
-  SCR_RETURN_IF_ERROR(remove_scavenge_files(fs, newest));
+  SCR_RETURN_IF_ERROR(remove_scavenge_files(fs, prefix, last.directory, last.dataset));
   return fs.remove_if_exists(intent_path(newest));
 }
 

@@ -150,7 +150,7 @@ class NodeCopier {
     task.crc = *meta.crc;
     if (meta.type != FileType::kFull) {
       task.pieces.push_back({directory_path() + "/" + meta.file, 0, meta.size, 0});
-    } else if (!layout_.containers()) {
+    } else if (!lies_in_container(layout_, meta)) {
       SCR_ASSIGN_OR_RETURN(const std::string temporary, temporary_of(meta));
       task.pieces.push_back({job_.prefix + "/" + temporary, 0, meta.size, 0});
     } else {
@@ -195,8 +195,7 @@ class NodeCopier {
       if (before == nullptr || !before->complete || before->type != meta.type ||
           before->size != meta.size || before->crc != meta.crc)
         continue;
-      const bool contained = layout_.containers() && meta.type == FileType::kFull;
-      if (contained) {
+      if (lies_in_container(layout_, meta)) {
         auto& segments = mine->segments[meta.file];
         const auto& known = there->segments[meta.file];
         const bool same = std::ranges::equal(segments, known, [](const auto& a, const auto& b) {
@@ -215,10 +214,10 @@ class NodeCopier {
 
   // Directories of plain files, without following a symbolic link.
   Status make_parents(const FilemapEntry& entry) {
-    if (layout_.containers()) return {};
     for (const FileMeta& meta : entry.files) {
+      if (meta.type != FileType::kFull || lies_in_container(layout_, meta)) continue;
       const std::string parent = parent_of(meta.file);
-      if (meta.type != FileType::kFull || parent.empty() || !made_.insert(parent).second) continue;
+      if (parent.empty() || !made_.insert(parent).second) continue;
       SCR_RETURN_IF_ERROR(fs_.make_directories(At(*prefix_, parent)));
       for (std::string name = parent; !name.empty(); name = parent_of(name)) {
         const std::string above = parent_of(name);
@@ -230,7 +229,7 @@ class NodeCopier {
 
   // A leftover that is longer than the file would stay so.
   Status cut_leftover(const FileMeta& meta) {
-    if (layout_.containers() && meta.type == FileType::kFull) return {};
+    if (lies_in_container(layout_, meta)) return {};
     auto size = size_there(meta);
     if (size.status().code() == StatusCode::kNotFound) return {};
     SCR_RETURN_IF_ERROR(size.status());
@@ -257,7 +256,7 @@ class NodeCopier {
   void note_copied(FilemapEntry& entry, FlushDescriptor& descriptor, FileMeta& meta,
                    const CopyTask& task) {
     meta.complete = true;
-    if (!layout_.containers() || meta.type != FileType::kFull) return;
+    if (!lies_in_container(layout_, meta)) return;
     auto& segments = descriptor.segments[meta.file];
     for (std::size_t i = 0; i < segments.size(); ++i) segments[i].crc = task.pieces[i].crc;
     entry.flush = descriptor.to_hash();

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/base/text.hpp"
+#include "core/shared_file/log.hpp"
 
 namespace scr::flush {
 
@@ -28,6 +29,21 @@ bool is_redundancy_file_name(std::string_view name) {
          text::parse_uint(words[2]) && text::parse_uint(words[4]);
 }
 
+Status check_rank_file(int rank, const FileMeta& meta) {
+  const auto wrong = [&](std::string_view why) {
+    return corrupt(fmt::format("lists '{}', which is {}", text::escape(meta.file), why));
+  };
+  if (meta.type != FileType::kFull) {
+    if (is_redundancy_file_name(meta.file) && meta.shared.empty()) return {};
+    return wrong("no name of redundancy data");
+  }
+  const std::string& name = meta.shared.empty() ? meta.file : meta.shared;
+  if (name == ".scr" || name.starts_with(".scr/")) return wrong("h5scr's own");
+  if (!meta.shared.empty() && meta.file != shared_file::log_name(meta.shared, rank))
+    return wrong(fmt::format("no log of rank {} of '{}'", rank, text::escape(meta.shared)));
+  return {};
+}
+
 Result<FilemapEntry> read_rank_filemap(FileSystem& fs, const Directory& directory, int rank,
                                        const DatasetDescriptor& dataset) {
   const At at(directory, rank_filemap_name(rank));
@@ -41,11 +57,8 @@ Result<FilemapEntry> read_rank_filemap(FileSystem& fs, const Directory& director
   if (entry->dataset.created != dataset.created) return wrong("is about another dataset");
   if (!entry->directory.empty()) return wrong("names a directory");
   for (const FileMeta& meta : entry->files) {
-    if (meta.type != FileType::kFull && !is_redundancy_file_name(meta.file))
-      return wrong(
-          fmt::format("lists '{}', which is no name of redundancy data", text::escape(meta.file)));
-    if (meta.type == FileType::kFull && (meta.file == ".scr" || meta.file.starts_with(".scr/")))
-      return wrong(fmt::format("lists '{}', which is h5scr's own", text::escape(meta.file)));
+    const Status status = check_rank_file(rank, meta);
+    if (!status.ok()) return wrong(status.message());
   }
   return *entry;
 }

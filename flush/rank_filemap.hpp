@@ -24,6 +24,10 @@ std::optional<int> rank_of_filemap_name(std::string_view name);
 // Is it the name of a redundancy file, "<i>_of_<n>_in_<id>.xor" (.rs, .partner)?
 bool is_redundancy_file_name(std::string_view name);
 
+// kCorrupt if a file of a rank can have no such name in a scavenge: one of h5scr's own, redundancy
+// data that is none, a log that is not the rank's.
+Status check_rank_file(int rank, const FileMeta& meta);
+
 // kCorrupt, with the file's name, if it is not about this rank in this very dataset (id and time of
 // creation) alone, or has what a rank filemap has not.
 Result<FilemapEntry> read_rank_filemap(FileSystem& fs, const Directory& directory, int rank,

@@ -271,14 +271,29 @@ std::unique_ptr<File> open_region(const ReplayRegion& region, OpenSharedLog open
   return std::make_unique<RegionFile>(region, std::move(open_log));
 }
 
+std::vector<CopyTask> replay_tasks(const std::vector<ReplayRegion>& regions,
+                                   const OpenSharedLog& open_log) {
+  std::vector<CopyTask> tasks;
+  for (const ReplayRegion& region : regions) {
+    CopyTask task;
+    task.source = region.file;
+    task.open = [&region, open_log]() -> Result<std::unique_ptr<File>> {
+      return open_region(region, open_log);
+    };
+    task.size = region.end - region.begin;
+    task.pieces = region.destinations;
+    tasks.push_back(std::move(task));
+  }
+  return tasks;
+}
+
 Result<std::map<std::string, std::vector<ReplayedPiece>>> collect_replayed(
-    Communicator& world, const std::vector<ReplayRegion>& regions,
-    const std::vector<const CopyTask*>& done) {
+    Communicator& world, const std::vector<ReplayRegion>& regions, std::span<const CopyTask> done) {
   std::map<int, WireWriter> by_rank;
   for (std::size_t i = 0; i < regions.size(); ++i) {
     WireWriter& out = by_rank[regions[i].owner];
     std::uint64_t position = regions[i].begin;
-    for (const CopyPiece& piece : done[i]->pieces) {
+    for (const CopyPiece& piece : done[i].pieces) {
       put_text(out, regions[i].file);
       out.u64(position).u64(piece.length).u32(piece.crc);
       position += piece.length;
@@ -301,6 +316,31 @@ Result<std::map<std::string, std::vector<ReplayedPiece>>> collect_replayed(
   for (auto& [file, pieces] : collected) std::ranges::sort(pieces, {}, &ReplayedPiece::offset);
   if (!status.ok()) return status;
   return collected;
+}
+
+Status add_checksums(const std::map<std::string, std::vector<ReplayedPiece>>& pieces,
+                     RankFiles& files) {
+  for (StoredFile& file : files) {
+    if (!file.shared) continue;
+    std::uint64_t position = 0;
+    std::size_t segment = 0;
+    std::uint64_t segment_end = file.segments.empty() ? 0 : file.segments[0].length;
+    const auto found = pieces.find(file.file);  // none of an empty file
+    for (const ReplayedPiece& piece :
+         found == pieces.end() ? std::vector<ReplayedPiece>() : found->second) {
+      if (piece.offset != position) return internal_error("a piece of a shared file is missing");
+      file.crc = crc32_combine(file.crc, piece.crc, piece.length);
+      position += piece.length;
+      if (file.segments.empty()) continue;
+      Segment& current = file.segments[segment];
+      current.crc = crc32_combine(current.crc, piece.crc, piece.length);
+      if (position == segment_end && ++segment < file.segments.size()) {
+        segment_end += file.segments[segment].length;
+      }
+    }
+    if (position != file.size) return internal_error("a piece of a shared file is missing");
+  }
+  return {};
 }
 
 }  // namespace scr::flush

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -56,6 +58,10 @@ Result<std::vector<ReplayRegion>> plan_replay(
 // The bytes of a region as a file of that length.
 std::unique_ptr<File> open_region(const ReplayRegion& region, OpenSharedLog open_log);
 
+// What copies the regions, which must outlive it.
+std::vector<CopyTask> replay_tasks(const std::vector<ReplayRegion>& regions,
+                                   const OpenSharedLog& open_log);
+
 // Collective, after the copy: `done[i]` are the copied pieces of `regions[i]`. Gives the owner of
 // each file what its pieces have for checksums: by file, in order of the file.
 struct ReplayedPiece {
@@ -64,7 +70,10 @@ struct ReplayedPiece {
   std::uint32_t crc = 0;
 };
 Result<std::map<std::string, std::vector<ReplayedPiece>>> collect_replayed(
-    Communicator& world, const std::vector<ReplayRegion>& regions,
-    const std::vector<const CopyTask*>& done);
+    Communicator& world, const std::vector<ReplayRegion>& regions, std::span<const CopyTask> done);
+
+// Gives the shared files among `files` the checksums of all their pieces.
+Status add_checksums(const std::map<std::string, std::vector<ReplayedPiece>>& pieces,
+                     RankFiles& files);
 
 }  // namespace scr::flush

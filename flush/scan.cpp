@@ -65,9 +65,12 @@ class Scanner {
     if (scanned.descriptor.layout != scan_.layout)
       return corrupt(fmt::format("'{}' has another layout than its dataset", name));
     for (const FileMeta& meta : scanned.entry.files) {
-      if (meta.type == FileType::kFull && !names_.insert(meta.file).second)
-        return corrupt(fmt::format("'{}' lists '{}', which another rank lists, too", name,
-                                   text::escape(meta.file)));
+      if (meta.type != FileType::kFull) continue;
+      if (names_.insert(meta.file).second &&
+          (!meta.shared_size || names_.insert(meta.shared).second))
+        continue;
+      return corrupt(fmt::format("'{}' lists '{}', which another rank lists, too", name,
+                                 text::escape(meta.file)));
     }
     scanned.whole = scanned.entry.expected_files == static_cast<int>(scanned.entry.files.size());
     for (FileMeta& meta : scanned.entry.files) {
@@ -86,7 +89,7 @@ class Scanner {
       return corrupt(fmt::format("'{}' has no checksum", text::escape(meta.file)));
     if (meta.type != FileType::kFull)
       return check_size(At(*directory_, meta.file), meta.size, /*exactly=*/true);
-    if (!scan_.layout.containers()) {
+    if (!lies_in_container(scan_.layout, meta)) {
       SCR_ASSIGN_OR_RETURN(const std::string temporary,
                            safe_relative_path(temporary_name(meta.file, scan_.dataset())));
       return check_size(At(*prefix_, temporary), meta.size, /*exactly=*/true);
@@ -161,7 +164,12 @@ class Scanner {
     }
     for (const redundancy::MemberFiles& member : header.members) {
       const redundancy::Member& who = header.set.members[static_cast<std::size_t>(member.index)];
-      if (!who.guest && scan_.missing.contains(who.rank)) scan_.told[who.rank] = member.files;
+      if (who.guest || !scan_.missing.contains(who.rank)) continue;
+      for (const FileMeta& file : member.files) {
+        SCR_RETURN_IF_ERROR(
+            check_rank_file(who.rank, file).with_context(fmt::format("'{}'", at.display())));
+      }
+      scan_.told[who.rank] = member.files;
     }
     return {};
   }
@@ -227,7 +235,7 @@ class Scanner {
   std::string name_;
   std::unique_ptr<Directory> prefix_;
   std::unique_ptr<Directory> directory_;
-  std::set<std::string> names_;  // application files seen so far
+  std::set<std::string> names_;  // application files, and what they become, seen so far
   Scan scan_;
 };
 

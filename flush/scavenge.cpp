@@ -9,6 +9,7 @@
 #include "flush/flush.hpp"
 #include "flush/index.hpp"
 #include "flush/parity.hpp"
+#include "flush/scavenge_shared.hpp"
 #include "flush/summary.hpp"
 
 namespace scr::flush {
@@ -21,26 +22,19 @@ std::string path_of(const std::string& prefix, const std::string& name) {
 
 // --- commit
 
+// What the files of a rank are in the prefix directory. Shared ones have no checksums yet.
 RankFiles stored_files(const ScannedRank& rank) {
   RankFiles files;
-  for (const FileMeta& meta : rank.entry.files) {
-    if (meta.type != FileType::kFull) continue;
+  for (const FinalFile& final_file : final_files(rank.entry.files)) {
     StoredFile file;
-    file.file = meta.file;
-    file.size = meta.size;
-    file.crc = *meta.crc;
+    file.file = final_file.name;
+    file.size = final_file.size;
+    file.shared = final_file.shared;
+    if (!file.shared) file.crc = *rank.entry.find(file.file)->crc;
     file.in_container = rank.descriptor.layout.containers();
-    if (file.in_container) file.segments = rank.descriptor.segments.at(meta.file);
+    if (file.in_container) file.segments = rank.descriptor.segments.at(file.file);
     files.push_back(std::move(file));
   }
-  return files;
-}
-
-// What the files of the dataset are in the prefix directory, by rank: here a file that is not to
-// stay as it was in the cache would get its final form.
-std::map<int, RankFiles> final_form(const Scan& scan) {
-  std::map<int, RankFiles> files;
-  for (const auto& [rank, scanned] : scan.ranks) files.emplace(rank, stored_files(scanned));
   return files;
 }
 
@@ -74,7 +68,9 @@ class Committer {
       : fs_(fs), prefix_(prefix), directory_(path_of(prefix, name)), scan_(scan) {}
 
   Status run() {
-    const std::map<int, RankFiles> ranks = final_form(scan_);
+    std::map<int, RankFiles> ranks;
+    for (const auto& [rank, scanned] : scan_.ranks) ranks.emplace(rank, stored_files(scanned));
+    SCR_RETURN_IF_ERROR(replay_scavenged(fs_, prefix_, directory_, scan_, ranks));
     summary_.dataset = scan_.dataset();
     summary_.dataset.complete = true;
     summary_.complete = true;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "core/base/checksum.hpp"
@@ -13,6 +14,7 @@
 #include "flush/scavenge.hpp"
 #include "flush/segmented_file.hpp"
 #include "flush/staged_files.hpp"
+#include "flush/summary.hpp"
 
 namespace scr::flush {
 
@@ -60,6 +62,12 @@ class Gaps {
   std::map<std::uint64_t, std::uint64_t>::const_iterator next_ = taken_.end();
   std::uint64_t at_ = 0;
 };
+
+std::uint64_t length_of(const std::vector<Segment>& segments) {
+  std::uint64_t length = 0;
+  for (const Segment& segment : segments) length += segment.length;
+  return length;
+}
 
 class Rebuilder {
  public:
@@ -111,24 +119,48 @@ class Rebuilder {
   const FlushDescriptor* known_segments(int rank, const std::vector<FileMeta>& files) const {
     const auto found = scan_.ranks.find(rank);
     if (found == scan_.ranks.end()) return nullptr;
-    const bool same = std::ranges::all_of(files, [&](const FileMeta& meta) {
-      const FileMeta* known = found->second.entry.find(meta.file);
-      return known != nullptr && known->size == meta.size &&
-             found->second.descriptor.segments.contains(meta.file);
+    const auto& segments = found->second.descriptor.segments;
+    const bool same = std::ranges::all_of(final_files(files), [&](const FinalFile& file) {
+      const auto known = segments.find(file.name);
+      return known != segments.end() && length_of(known->second) == file.size;
     });
     return same ? &found->second.descriptor : nullptr;
   }
 
+  // Of all files together; more than containers can hold is nobody's dataset.
+  Result<std::uint64_t> stream_size() const {
+    std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();
+    if (scan_.layout.container_size < limit / kMaxContainers)
+      limit = scan_.layout.container_size * kMaxContainers;
+    std::uint64_t size = 0;
+    const auto add = [&](const std::vector<FileMeta>& files) {
+      for (const FinalFile& file : final_files(files)) {
+        if (file.size > limit - size) return false;
+        size += file.size;
+      }
+      return true;
+    };
+    bool fits = true;
+    for (const auto& [rank, scanned] : ranks_) fits = fits && add(scanned.entry.files);
+    for (const auto& [rank, files] : scan_.told) fits = fits && add(files);
+    if (fits) return size;
+    return corrupt("the files are larger than containers can be");
+  }
+
   // Lists the files of every rank that is missing, with their places, before any is written.
   Status plan_missing() {
-    Gaps gaps(scan_.dataset().size, std::max<std::uint64_t>(scan_.layout.container_size, 1));
+    std::uint64_t stream = 0;
+    if (scan_.layout.containers()) {
+      SCR_ASSIGN_OR_RETURN(stream, stream_size());
+    }
+    Gaps gaps(stream, std::max<std::uint64_t>(scan_.layout.container_size, 1));
     for (const auto& [rank, scanned] : ranks_) {
       for (const auto& [file, segments] : scanned.descriptor.segments) gaps.take(segments);
     }
     for (const auto& [rank, files] : scan_.told) {
       const FlushDescriptor* known = known_segments(rank, files);
       if (known == nullptr) continue;
-      for (const FileMeta& meta : files) gaps.take(known->segments.at(meta.file));
+      for (const FinalFile& file : final_files(files)) gaps.take(known->segments.at(file.name));
     }
     gaps.start();
     for (const int rank : missing_in_order()) {
@@ -137,16 +169,17 @@ class Rebuilder {
       planned.descriptor.layout = scan_.layout;
       const std::vector<FileMeta>& files = scan_.told.at(rank);
       const FlushDescriptor* known = known_segments(rank, files);
+      for (const FinalFile& file : final_files(files)) {
+        if (!scan_.layout.containers()) break;
+        auto& segments = planned.descriptor.segments[file.name];
+        if (known != nullptr) {
+          segments = known->segments.at(file.name);
+        } else {
+          SCR_ASSIGN_OR_RETURN(segments, gaps.place(file.size));
+        }
+      }
       for (FileMeta meta : files) {
         meta.complete = false;
-        if (scan_.layout.containers()) {
-          auto& segments = planned.descriptor.segments[meta.file];
-          if (known != nullptr) {
-            segments = known->segments.at(meta.file);
-          } else {
-            SCR_ASSIGN_OR_RETURN(segments, gaps.place(meta.size));
-          }
-        }
         planned.entry.files.push_back(std::move(meta));
       }
       keep_redundancy_files(rank, planned.entry);
@@ -167,10 +200,11 @@ class Rebuilder {
   }
 
   Status make_parents(const FilemapEntry& entry) {
-    if (scan_.layout.containers()) return {};
     for (const FileMeta& meta : entry.files) {
       const std::size_t slash = meta.file.rfind('/');
-      if (meta.type != FileType::kFull || slash == std::string::npos) continue;
+      if (meta.type != FileType::kFull || lies_in_container(scan_.layout, meta) ||
+          slash == std::string::npos)
+        continue;
       SCR_RETURN_IF_ERROR(fs_.make_directories(At(*prefix_, meta.file.substr(0, slash))));
     }
     return {};
@@ -189,7 +223,7 @@ class Rebuilder {
                const redundancy::MemberFiles& member) {
     const int rank = set.members[static_cast<std::size_t>(index)].rank;
     for (const FileMeta& meta : member.files) {
-      if (scan_.layout.containers()) {
+      if (lies_in_container(scan_.layout, meta)) {
         std::vector<Segment> segments = ranks_.at(rank).descriptor.segments.at(meta.file);
         for (Segment& segment : segments)
           segment.file = temporary_name(segment.file, scan_.dataset());
@@ -279,7 +313,7 @@ class Rebuilder {
   Status finish_rank(int rank, const std::vector<FileMeta>& files) {
     ScannedRank& scanned = ranks_.at(rank);
     for (const FileMeta& meta : files) {
-      if (scan_.layout.containers()) {
+      if (lies_in_container(scan_.layout, meta)) {
         SCR_RETURN_IF_ERROR(sum_segments(meta, scanned.descriptor.segments.at(meta.file)));
       } else {
         const At at(*prefix_, temporary_name(meta.file, scan_.dataset()));

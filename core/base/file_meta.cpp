@@ -42,6 +42,7 @@ Hash FileMeta::to_hash() const {
   if (!path.empty()) hash.set_value("PATH", path);
   if (!name.empty()) hash.set_value("NAME", name);
   if (!shared.empty()) hash.set_value("SHARED", shared);
+  if (shared_size) hash.set_value("SHARED_SIZE", *shared_size);
   return hash;
 }
 
@@ -67,6 +68,9 @@ Result<FileMeta> FileMeta::from_hash(const Hash& hash) {
   meta.name = std::string(hash.value("NAME").value_or(""));
   if (auto shared = hash.value("SHARED")) {
     SCR_ASSIGN_OR_RETURN(meta.shared, safe_relative_path(*shared));
+    if (hash.contains("SHARED_SIZE")) {
+      SCR_ASSIGN_OR_RETURN(meta.shared_size, hash.require_uint("SHARED_SIZE"));
+    }
   }
   return meta;
 }

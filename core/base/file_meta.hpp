@@ -28,6 +28,9 @@ struct FileMeta {
   // This is one process's log of the file of that name, which several have written together
   // (core/shared_file); empty otherwise.
   std::string shared;
+  // How long that file is: known of the log of the first of those processes, whose rank lists the
+  // file in the prefix directory.
+  std::optional<std::uint64_t> shared_size;
 
   Hash to_hash() const;
   // Refuses paths that leave the dataset directory and numbers that are none.

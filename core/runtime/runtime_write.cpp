@@ -13,6 +13,7 @@
 #include "core/runtime/room.hpp"
 #include "core/runtime/runtime.hpp"
 #include "core/scr.h"
+#include "core/shared_file/log.hpp"
 #include "flush/fetch.hpp"
 #include "flush/flush_descriptor.hpp"
 #include "redundancy/stored_descriptor.hpp"
@@ -272,6 +273,13 @@ Status Runtime::record_files(bool valid) {
     meta.complete = valid;
     const auto known = known_checksums_.find(writing_->directory->path() + "/" + meta.file);
     if (known != known_checksums_.end()) meta.crc = known->second;
+    if (!meta.shared.empty()) {
+      const auto log =
+          shared_file::read_log_footer(context_->fs(), At(*writing_->directory, meta.file));
+      status = log.status();
+      if (!status.ok()) break;
+      if (log->rank == log->first_rank) meta.shared_size = log->size;
+    }
     sums[0] += info->size;
     sums[1] += 1;
   }
@@ -302,12 +310,13 @@ void Runtime::plan_containers(FilemapEntry& entry) {
   descriptor.layout.container_size = context_->config().get_bytes("SCR_CONTAINER_SIZE");
   descriptor.layout.container_parity = context_->config().get_uint("SCR_CONTAINER_PARITY");
   std::uint64_t bytes = 0;
-  for (const FileMeta& meta : entry.files) bytes += meta.size;
+  const std::vector<flush::FinalFile> files = flush::final_files(entry.files);
+  for (const flush::FinalFile& file : files) bytes += file.size;
   std::uint64_t offset = flush::offset_in_stream(context_->world(), context_->node(), bytes);
-  for (const FileMeta& meta : entry.files) {
-    descriptor.segments[meta.file] =
-        flush::place_in_containers(offset, meta.size, descriptor.layout.container_size);
-    offset += meta.size;
+  for (const flush::FinalFile& file : files) {
+    descriptor.segments[file.name] =
+        flush::place_in_containers(offset, file.size, descriptor.layout.container_size);
+    offset += file.size;
   }
   entry.flush = descriptor.to_hash();
 }

@@ -38,6 +38,42 @@ std::uint64_t room_for_entry(std::uint64_t offset) {
   return kMostLogEntry - offset % kMostLogEntry;
 }
 
+// What follows the table, and holds it.
+struct Footer {
+  LogTable table;  // without its entries
+  std::uint64_t count = 0;
+  std::uint32_t table_crc = 0;
+};
+
+Result<Footer> read_footer(File& log) {
+  SCR_ASSIGN_OR_RETURN(const FileInfo info, log.info());
+  if (info.size < kFooterSize) return broken(log, "it is too short");
+  std::array<std::byte, kFooterSize> bytes{};
+  SCR_RETURN_IF_ERROR(log.read_exactly(bytes, info.size - kFooterSize));
+  WireReader in(bytes);
+  if (in.u64() != kMagic) return broken(log, "it does not end with a table");
+  Footer footer;
+  LogTable& table = footer.table;
+  table.rank = in.u32();
+  table.first_rank = in.u32();
+  table.number = in.u32();
+  footer.table_crc = in.u32();
+  table.size = in.u64();
+  table.data_size = in.u64();
+  footer.count = in.u64();
+  table.written = static_cast<std::int64_t>(in.u64());
+  (void)in.u32();  // reserved
+  if (crc32(std::span(bytes).first(kFooterSize - 4)) != in.u32()) {
+    return broken(log, "the checksum of its last bytes is wrong");
+  }
+  if (footer.count > info.size / kEntrySize ||
+      table.data_size != info.size - kFooterSize - footer.count * kEntrySize) {
+    return broken(log, "its size is not what its table says");
+  }
+  if (table.size > kFarthest) return broken(log, "no file is as long as it says");
+  return footer;
+}
+
 }  // namespace
 
 std::string log_name(const std::string& file, int rank) {
@@ -49,37 +85,21 @@ Result<LogTable> read_log_table(FileSystem& fs, const At& at) {
   return read_log_table(*file);
 }
 
+Result<LogTable> read_log_footer(FileSystem& fs, const At& at) {
+  SCR_ASSIGN_OR_RETURN(auto file, fs.open(at, OpenOptions::read()));
+  SCR_ASSIGN_OR_RETURN(Footer footer, read_footer(*file));
+  return std::move(footer.table);
+}
+
 Result<LogTable> read_log_table(File& log) {
-  SCR_ASSIGN_OR_RETURN(const FileInfo info, log.info());
-  if (info.size < kFooterSize) return broken(log, "it is too short");
-  std::array<std::byte, kFooterSize> footer{};
-  SCR_RETURN_IF_ERROR(log.read_exactly(footer, info.size - kFooterSize));
-  WireReader in(footer);
-  if (in.u64() != kMagic) return broken(log, "it does not end with a table");
-  LogTable table;
-  table.rank = in.u32();
-  table.first_rank = in.u32();
-  table.number = in.u32();
-  const std::uint32_t table_crc = in.u32();
-  table.size = in.u64();
-  table.data_size = in.u64();
-  const std::uint64_t count = in.u64();
-  table.written = static_cast<std::int64_t>(in.u64());
-  (void)in.u32();  // reserved
-  const std::uint32_t footer_crc = in.u32();
-  if (crc32(std::span(footer).first(kFooterSize - 4)) != footer_crc) {
-    return broken(log, "the checksum of its last bytes is wrong");
-  }
-  if (count > info.size / kEntrySize ||
-      table.data_size != info.size - kFooterSize - count * kEntrySize) {
-    return broken(log, "its size is not what its table says");
-  }
-  std::vector<std::byte> bytes(count * kEntrySize);
+  SCR_ASSIGN_OR_RETURN(Footer footer, read_footer(log));
+  LogTable& table = footer.table;
+  std::vector<std::byte> bytes(footer.count * kEntrySize);
   SCR_RETURN_IF_ERROR(log.read_exactly(bytes, table.data_size));
-  if (crc32(bytes) != table_crc) return broken(log, "the checksum of its table is wrong");
+  if (crc32(bytes) != footer.table_crc) return broken(log, "the checksum of its table is wrong");
   WireReader rows(bytes);
   std::uint64_t end = 0;
-  for (std::uint64_t i = 0; i < count; ++i) {
+  for (std::uint64_t i = 0; i < footer.count; ++i) {
     LogEntry entry;
     entry.offset = rows.u64();
     entry.length = rows.u64();
@@ -93,7 +113,7 @@ Result<LogTable> read_log_table(File& log) {
     end = entry.end();
     table.entries.push_back(entry);
   }
-  return table;
+  return std::move(table);
 }
 
 Result<std::unique_ptr<Log>> Log::create(FileSystem& fs, const std::string& path) {

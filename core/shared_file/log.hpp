@@ -46,6 +46,8 @@ struct LogTable {
 // Every number is checked; kCorrupt, with the name of the file, if something is wrong.
 Result<LogTable> read_log_table(File& log);
 Result<LogTable> read_log_table(FileSystem& fs, const At& at);
+// The same without its entries, which may be many.
+Result<LogTable> read_log_footer(FileSystem& fs, const At& at);
 
 // "<name>.<rank>.scrlog"
 std::string log_name(const std::string& file, int rank);

@@ -134,6 +134,46 @@ case_watchdog() {
   expect_text "restarted from step [12]0"
 }
 
+# A flush that takes for ever is under way when the program hangs: the longer time holds, but not for ever.
+case_watchdog_flush() {
+  begin_run "a program that hangs while a dataset is flushed"
+  export SCR_RUNS=1 SCR_WATCHDOG_TIMEOUT=20 SCR_WATCHDOG_TIMEOUT_PFS=45 SCR_FLUSH_ASYNC_BW=1
+  when test -e ckpt_0020.7.h5 -a -e ckpt_0020.0.h5 -- cluster kill node2 silent
+  limit=200 scr_run_mpi "$heat" 60 10 heat.pgm 50
+  wait $waiter
+  unset SCR_WATCHDOG_TIMEOUT_PFS SCR_FLUSH_ASYNC_BW
+  local silent
+  silent=$(sed -n 's/.*ending the program: no checkpoint was completed for \([0-9]*\) seconds.*/\1/p' <<<"$out")
+  ((${silent:-0} >= 45))
+  check $? "it must be ended after SCR_WATCHDOG_TIMEOUT_PFS, and was after '${silent:-}' seconds"
+}
+
+# scr_transfer on every node, as long as the program runs.
+case_transfer() {
+  local node
+  begin_run "SCR_FLUSH_TYPE=DAEMON: scr_run starts scr_transfer"
+  export SCR_FLUSH_TYPE=DAEMON SCR_FLUSH_ASYNC=1 SCR_DEBUG=1
+  when test -e ckpt_0020.7.h5 -a -e ckpt_0020.0.h5 -- bash -c \
+    'for node in node0 node1 node2 node3; do cluster exec "$node" pgrep -x scr_transfer >daemon.$node; done'
+  limit=200 scr_run_mpi "$heat" 30 10 heat.pgm 100
+  wait $waiter
+  unset SCR_FLUSH_TYPE SCR_FLUSH_ASYNC
+  export SCR_DEBUG=0
+  expect_status 0
+  expect_line "done: 30 steps"
+  expect_no_text "no scr_transfer is at work"
+  expect_text "copied dataset [0-9]+"
+  for node in node0 node1 node2 node3; do
+    (($(grep -c . "daemon.$node") == 1))
+    check $? "there must be one scr_transfer on $node while the program runs"
+    ! cluster exec "$node" pgrep -x scr_transfer >left.out
+    check $? "scr_transfer is left on $node"
+  done
+  expect_real ckpt_0030.0.h5 ckpt_0030.7.h5
+  scr_index --verify-all >verify.out 2>&1
+  check $? "scr_index --verify-all: $(head -n 3 verify.out)"
+}
+
 case_drill() {
   begin_run "a drill loses a node and tells how the restart went"
   export SCR_FLUSH=100

@@ -15,6 +15,11 @@ postrun() { # option...
   status=$?
 }
 
+scavenge() { # option...
+  out=$(cluster head timeout -k 5 120 "$commands/scr_scavenge" "$@" 2>&1)
+  status=$?
+}
+
 # Files of a scavenge that is over leave no trace but the data.
 expect_clean() {
   expect_no_temporaries
@@ -37,7 +42,7 @@ two_steps() { # text layout
 
 # With all caches empty, a restart reads this step from the prefix directory.
 expect_fetch() { # step
-  revive_all
+  cluster revive all
   wipe_all
   app any 0 2 5000 --uneven --check-only
   expect_restart "$1"
@@ -136,6 +141,57 @@ case $one_case in
       expect_saved 2 0
       expect_fetch 2
     done
+    ;;
+  command)
+    # scr_scavenge itself; what it does for scr_postrun is in the other cases.
+    two_steps "scr_scavenge with a node dead" files
+    lose 3
+    scavenge --json --quiet --id 2
+    expect_status 0
+    python3 -c '
+import json, sys
+saved = json.loads(sys.argv[1][sys.argv[1].index("{"):])["datasets"]
+sys.exit(0 if [(d["id"], d["state"], d["rebuilt_ranks"]) for d in saved] == [(2, "saved", [6, 7])] else 1)' "$out"
+    check $? "its JSON does not tell what was saved"
+    expect_current scr.dataset.2
+    expect_clean
+    scavenge --id 2
+    expect_status 0
+    expect_text "is in the prefix directory already"
+    scavenge --id 9
+    expect_status 1
+    expect_text "no node has dataset 9"
+    scavenge --id ../2
+    expect_status 2
+    expect_fetch 2
+
+    two_steps "scr_scavenge with too many nodes dead" files
+    lose 1 2
+    scavenge --id 2
+    expect_status 3
+    expect_text "NOT saved: .*unrecoverable"
+    expect_current scr.dataset.1
+    expect_index 1
+
+    two_steps "scr_scavenge meets files that lead elsewhere" files
+    precious=$H5SCR_SHARED/precious.$SCR_JOB_ID
+    echo precious >"$precious"
+    victim=$(files_on 1 -name 'rank_*.dat' | grep 'dataset.2/' | head -n 1)
+    cluster exec node1 ln -sf "$precious" "$victim"
+    scavenge --id 2
+    expect_status 0
+    expect_text "$(basename "$victim")"
+    expect_text "saved, .*1 rank\(s\) rebuilt"
+    check "$([[ $(cat "$precious") == precious ]]; echo $?)" "what is outside of the cache was written to"
+    expect_fetch 2
+    start "scr_scavenge and a control directory that others can write to"
+    export SCR_FLUSH=0
+    app any 1 2 5000 --uneven
+    cluster exec node2 chmod 777 "$H5SCR_NODE_LOCAL/root/scr.$SCR_JOB_ID"
+    scavenge
+    expect_status 0
+    expect_text "node2: .*others can write to it"
+    expect_text "saved, .*2 rank\(s\) rebuilt"
     ;;
   running)
     start "the program is still running"

@@ -36,6 +36,14 @@ TEST(FileMeta, ComesBackFromItsHash) {
   EXPECT_EQ(*again, sample());
 }
 
+TEST(FileMeta, TheLogOfASharedFileComesBackFromItsHash) {
+  FileMeta meta = sample();
+  meta.shared = "all.h5";
+  EXPECT_EQ(FileMeta::from_hash(meta.to_hash()).value(), meta);
+  meta.shared_size = 1ULL << 60U;
+  EXPECT_EQ(FileMeta::from_hash(meta.to_hash()).value(), meta);
+}
+
 TEST(FileMeta, ReadsTheExampleOfTheSeed) {
   Hash hash;
   hash.set_value("RANKS", 4);

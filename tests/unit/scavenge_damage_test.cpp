@@ -6,8 +6,7 @@
 #include "core/base/filemap_journal.hpp"
 #include "flush/flush.hpp"
 #include "flush/intent.hpp"
-#include "flush/rank_filemap.hpp"
-#include "tests/unit/scavenge_fixture.hpp"
+#include "tests/unit/scavenge_damage.hpp"
 
 namespace scr::flush::testing {
 namespace {
@@ -16,19 +15,6 @@ using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-std::vector<std::string> in_containers() {
-  return {"SCR_USE_CONTAINERS=1", "SCR_CONTAINER_SIZE=700", "SCR_CONTAINER_PARITY=1"};
-}
-
-void flip(const std::filesystem::path& path, std::int64_t offset) {
-  std::string bytes = read_bytes(path);
-  ASSERT_FALSE(bytes.empty()) << path;
-  const auto at = static_cast<std::size_t>(
-      offset < 0 ? static_cast<std::int64_t>(bytes.size()) + offset : offset);
-  bytes[at] = static_cast<char>(bytes[at] ^ 64);
-  std::ofstream(path, std::ios::binary) << bytes;
-}
 
 void cut(const std::filesystem::path& path) {
   std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
@@ -104,17 +90,27 @@ TEST(ScavengeDamage, ADamagedSurvivorInThePrefixIsNeverUsedToRebuild) {
 
 // Every operation of one node's copy fails once, as if it were killed there; the next scavenge ends
 // what it began.
-class ScavengeCut : public ::testing::TestWithParam<bool> {};
-INSTANTIATE_TEST_SUITE_P(Layouts, ScavengeCut, ::testing::Bool(),
-                         [](const auto& layout) { return layout.param ? "Containers" : "Files"; });
+// Containers, and shared files.
+class ScavengeCut : public ::testing::TestWithParam<std::pair<bool, bool>> {
+ protected:
+  ScavengeCut() : job(GetParam().first ? in_containers() : std::vector<std::string>()) {
+    job.shared = GetParam().second;
+  }
+  ScavengeJob job;
+};
+INSTANTIATE_TEST_SUITE_P(Layouts, ScavengeCut,
+                         ::testing::Values(std::pair(false, false), std::pair(true, false),
+                                           std::pair(false, true), std::pair(true, true)),
+                         [](const auto& layout) {
+                           return std::string(layout.param.first ? "Containers" : "Files") +
+                                  (layout.param.second ? "WithShared" : "");
+                         });
 
 FaultPlan dead_from(std::uint64_t operation) {
   return FaultPlan::fail_at(operation, EIO, FaultPlan::kForever);
 }
 
 TEST_P(ScavengeCut, ACopyThatStopsAnywhereIsTakenUpAgain) {
-  const auto settings = GetParam() ? in_containers() : std::vector<std::string>();
-  ScavengeJob job(settings);
   job.write({1});
   std::uint64_t step = 1;
   for (std::uint64_t n = 1;; n += step, step = n < 20 ? 1 : 7) {
@@ -151,8 +147,6 @@ TEST_P(ScavengeCut, ACopyThatStopsAnywhereIsTakenUpAgain) {
 }
 
 TEST_P(ScavengeCut, ACommitOrRebuildThatStopsAnywhereIsEndedLater) {
-  const auto settings = GetParam() ? in_containers() : std::vector<std::string>();
-  ScavengeJob job(settings);
   job.write({1});
   job.lose(2);
   std::uint64_t step = 1;
@@ -208,20 +202,6 @@ TEST(ScavengeAfterAFlush, TakesUpWhatACutFlushHasBegun) {
 
 // --- hostile files
 
-// What is outside of prefix and caches, and must stay as it is.
-class Outside {
- public:
-  Outside() { std::ofstream(path() + "/precious") << "precious"; }
-  std::string path() const { return root_.path().string(); }
-  void expect_untouched() const {
-    EXPECT_EQ(ScavengeJob::snapshot(path()),
-              (std::map<std::string, std::string>{{"precious", "precious"}}));
-  }
-
- private:
-  ::scr::testing::TemporaryDirectory root_;
-};
-
 // Changes the hash of the first filemap of a node that lists the dataset.
 void change_filemap(const ScavengeJob& job, int node, int rank,
                     const std::function<void(Hash& entry)>& change) {
@@ -237,16 +217,6 @@ void change_filemap(const ScavengeJob& job, int node, int rank,
     return;
   }
   FAIL() << "no filemap of rank " << rank << " on node " << node;
-}
-
-// The names of files in an entry, each replaced by another.
-void rename_file(Hash& entry, const std::string& from, const std::string& to) {
-  Hash* files = entry.get("FILE");
-  ASSERT_NE(files, nullptr);
-  Hash file = *files->get(from);
-  file.get("META")->set_value("FILE", to);
-  files->unset(from);
-  files->set(to, std::move(file));
 }
 
 TEST(ScavengeHostile, AFilemapWithNamesThatLeadElsewhereIsRefusedAndNothingIsTouched) {
@@ -328,34 +298,6 @@ TEST(ScavengeHostile, AControlDirectoryThatOthersCanWriteToIsRefused) {
   EXPECT_THAT(outcome->problems, Contains(HasSubstr("others can write to it")));
   job.expect_saved(outcome->datasets.at(0), 1);
 }
-
-// Begins a scavenge and stops before it is decided; the test then changes what is in the prefix.
-class Stopped {
- public:
-  explicit Stopped(ScavengeJob& job) {
-    SaveRequest request = job.request();
-    const auto run = request.run;
-    bool stop = false;
-    request.run = [&](const std::vector<std::string>& nodes, const NodeCommand& command) -> Status {
-      if (stop) return failed_precondition("stopped");
-      const Status status = run(nodes, command);
-      stop = command.kind == NodeCommand::Kind::kCopy;
-      return stop ? failed_precondition("stopped") : status;
-    };
-    (void)save_datasets(real_file_system(), request);
-    directory = job.dataset_path("scr.dataset.1");
-  }
-  std::string directory;
-
-  Hash read(int rank) const {
-    return read_hash_file(real_file_system(), directory + "/" + rank_filemap_name(rank)).value();
-  }
-  void write(int rank, const Hash& hash) const {
-    ASSERT_TRUE(write_hash_file(real_file_system(), directory + "/" + rank_filemap_name(rank), hash,
-                                Durability::kVolatile)
-                    .ok());
-  }
-};
 
 TEST(ScavengeHostile, ARankFilemapThatLiesIsRefusedByNameAndNothingIsTouched) {
   const Outside outside;

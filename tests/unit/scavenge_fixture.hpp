@@ -14,6 +14,7 @@
 
 #include "core/mpi/in_process_communicator.hpp"
 #include "core/runtime/runtime.hpp"
+#include "core/shared_file/log.hpp"
 #include "flush/fetch.hpp"
 #include "flush/index.hpp"
 #include "flush/save.hpp"
@@ -98,6 +99,41 @@ class ScavengeJob {
     return files;
   }
 
+  // Files that several ranks write together, if the program has such: ranks in turns write pieces
+  // of them, some pieces nobody. The first of them lists the file.
+  bool shared = false;
+  struct SharedContent {
+    std::vector<int> ranks;
+    std::string bytes;
+  };
+  static std::map<std::string, SharedContent> shared_files_of(int step) {
+    std::map<std::string, SharedContent> files;
+    files[fmt::format("ckpt.{}/all.h5", step)] = {{0, 1, 2, 3, 4, 5, 6, 7}, {}};
+    files[fmt::format("ckpt.{}/some.h5", step)] = {{2, 3, 6}, {}};
+    files[fmt::format("ckpt.{}/own.h5", step)] = {{5}, {}};
+    unsigned seed = static_cast<unsigned>(step) * 1000;
+    for (auto& [name, file] : files) {
+      file.bytes = random_bytes(40 * kPiece + 77 * file.ranks.size(), ++seed);
+      for (std::size_t hole = 3; hole * kPiece < file.bytes.size(); hole += 7) {
+        const std::size_t length = std::min(kPiece, file.bytes.size() - hole * kPiece);
+        file.bytes.replace(hole * kPiece, length, length, '\0');
+      }
+      file.bytes.append(19, '\0');  // it ends with a hole
+    }
+    files[fmt::format("ckpt.{}/void.h5", step)] = {{1, 4}, {}};
+    return files;
+  }
+
+  // What a rank lists in the prefix directory.
+  std::map<std::string, std::string> listed_by(int step, int rank) const {
+    auto files = files_of(step, rank);
+    if (!shared) return files;
+    for (const auto& [name, file] : shared_files_of(step)) {
+      if (file.ranks.front() == rank) files[name] = file.bytes;
+    }
+    return files;
+  }
+
   // Runs the program, which writes these checkpoints (a negative number: an output) and ends as if
   // it were killed.
   void write(const std::vector<int>& steps, const std::vector<std::string>& more = {}) {
@@ -114,6 +150,7 @@ class ScavengeJob {
       NodeFileSystem files(root_ / "local", local(node));
       auto runtime = Runtime::start(files, comm.duplicate(), host(node), {.calls = calls});
       ASSERT_TRUE(runtime.ok()) << runtime.status().to_string();
+      (*runtime)->use_shared_logs({[this](int dataset) { return log_opener(dataset); }, node});
       for (const int step : steps) write_step(**runtime, step, comm.rank());
       comm.barrier();
     });
@@ -174,10 +211,14 @@ class ScavengeJob {
 
   // Every byte of that step's dataset can be read from the prefix directory, by its rank2file.
   void expect_bytes(const std::string& directory, int step) const {
-    const auto ranks = read_rank2file_block(real_file_system(), dataset_path(directory), 0);
+    auto ranks = read_rank2file_block(real_file_system(), dataset_path(directory), 0);
     ASSERT_TRUE(ranks.ok()) << ranks.status().to_string();
     ASSERT_EQ(ranks->size(), static_cast<std::size_t>(kRanks));
-    for (const auto& [rank, files] : *ranks) {
+    for (auto& [rank, files] : *ranks) {
+      for (StoredFile& file : files) {
+        EXPECT_EQ(file.shared, shared_files_of(step).contains(file.file)) << file.file;
+        file.shared = false;  // or it would not be brought anywhere
+      }
       const std::string target = root_ / fmt::format("fetched/{}", rank);
       std::filesystem::remove_all(target);
       std::filesystem::create_directories(target);
@@ -185,7 +226,7 @@ class ScavengeJob {
       ASSERT_TRUE(status.ok()) << status.to_string();
       std::map<std::string, std::string> found;
       for (const StoredFile& file : files) found[file.file] = read_bytes(target + "/" + file.file);
-      EXPECT_EQ(found, files_of(step, rank)) << "rank " << rank;
+      EXPECT_EQ(found, listed_by(step, rank)) << "rank " << rank;
     }
   }
 
@@ -208,7 +249,7 @@ class ScavengeJob {
       const bool ours = name.find(".tmp") != std::string::npos || name == "flush.scr" ||
                         name.ends_with(".scrfilemap") || name.ends_with(".xor") ||
                         name.ends_with(".rs") || name.ends_with(".partner") ||
-                        name.starts_with("scavenge.");
+                        name.ends_with(".scrlog") || name.starts_with("scavenge.");
       if (ours) names.push_back(entry.path().string());
     }
     return names;
@@ -234,6 +275,46 @@ class ScavengeJob {
   }
 
  private:
+  static constexpr std::size_t kPiece = 13;
+
+  // The pieces that are this rank's turn and no hole.
+  static void write_log(Runtime& runtime, const std::string& name, const SharedContent& file,
+                        int rank) {
+    const auto turn = std::ranges::find(file.ranks, rank);
+    if (turn == file.ranks.end()) return;
+    const auto path = runtime.route_log(name);
+    ASSERT_TRUE(path.ok()) << path.status().to_string();
+    auto log = shared_file::Log::create(real_file_system(), *path);
+    ASSERT_TRUE(log.ok()) << log.status().to_string();
+    std::vector<shared_file::Extent> entered;
+    for (auto piece = static_cast<std::size_t>(turn - file.ranks.begin());
+         piece * kPiece < file.bytes.size(); piece += file.ranks.size()) {
+      if (piece % 7 == 3) continue;
+      const std::string part = file.bytes.substr(piece * kPiece, kPiece);
+      const shared_file::Range range{piece * kPiece, part.size()};
+      ASSERT_TRUE((*log)->write({&range, 1}, std::as_bytes(std::span(part)), entered).ok());
+    }
+    shared_file::LogTable table;
+    table.rank = static_cast<std::uint32_t>(rank);
+    table.first_rank = static_cast<std::uint32_t>(file.ranks.front());
+    table.size = file.bytes.size();
+    table.written = 1'700'000'000'000'000'000;
+    std::ranges::sort(entered, {}, &shared_file::Extent::offset);
+    ASSERT_TRUE((*log)->finish(table, entered).ok());
+  }
+
+  // Any process of the flush reads any log.
+  OpenSharedLog log_opener(int dataset) const {
+    return [this, dataset](const std::string& file, const shared_file::LogPlace& place) {
+      const int rank = static_cast<int>(place.rank);
+      const std::string name =
+          fmt::format("index.0/dataset.{}/{}", dataset, shared_file::log_name(file, rank));
+      return real_file_system().open(
+          fmt::format("{}/someone/scr.7/{}", local(rank / kRanksPerNode), name),
+          OpenOptions::read());
+    };
+  }
+
   void write_step(Runtime& runtime, int step, int rank) {
     const bool output = step < 0;
     const int number = output ? -step : step;
@@ -245,6 +326,9 @@ class ScavengeJob {
       auto path = runtime.route_file(prefix() + "/" + name);
       ASSERT_TRUE(path.ok()) << path.status().to_string();
       std::ofstream(*path, std::ios::binary) << bytes;
+    }
+    if (shared) {
+      for (const auto& [name, file] : shared_files_of(number)) write_log(runtime, name, file, rank);
     }
     const Status status = runtime.complete_dataset(true);
     ASSERT_TRUE(status.ok()) << status.to_string();

@@ -20,19 +20,23 @@ struct Case {
   std::vector<std::vector<int>> bearable;  // sets of nodes to lose
   std::vector<int> unbearable;
   bool containers;
+  bool shared;
 };
 
 std::string name_of(const ::testing::TestParamInfo<Case>& info) {
-  return info.param.scheme + (info.param.containers ? "InContainers" : "AsFiles");
+  return info.param.scheme + (info.param.containers ? "InContainers" : "AsFiles") +
+         (info.param.shared ? "WithShared" : "");
 }
 
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const bool containers : {false, true}) {
-    cases.push_back({"SINGLE", {{}}, {1}, containers});
-    cases.push_back({"PARTNER", {{}, {0}, {3}, {0, 2}}, {1, 2}, containers});
-    cases.push_back({"XOR", {{}, {0}, {1}, {2}, {3}}, {0, 2}, containers});
-    cases.push_back({"RS", {{}, {0}, {0, 1}, {1, 3}, {0, 3}}, {0, 1, 2}, containers});
+    for (const bool shared : {false, true}) {
+      cases.push_back({"SINGLE", {{}}, {1}, containers, shared});
+      cases.push_back({"PARTNER", {{}, {0}, {3}, {0, 2}}, {1, 2}, containers, shared});
+      cases.push_back({"XOR", {{}, {0}, {1}, {2}, {3}}, {0, 2}, containers, shared});
+      cases.push_back({"RS", {{}, {0}, {0, 1}, {1, 3}, {0, 3}}, {0, 1, 2}, containers, shared});
+    }
   }
   return cases;
 }
@@ -53,6 +57,7 @@ TEST_P(Scavenge, SavesEveryByteWhenLossesCanBeBorne) {
     for (const bool down_is_known : {true, false}) {
       SCOPED_TRACE(fmt::format("lost nodes [{}], {}", fmt::join(lost, " "), down_is_known));
       ScavengeJob job(settings_of(GetParam()));
+      job.shared = GetParam().shared;
       job.write({1});
       job.down_is_known = down_is_known;
       for (const int node : lost) job.lose(node);
@@ -72,6 +77,7 @@ TEST_P(Scavenge, SavesEveryByteWhenLossesCanBeBorne) {
 
 TEST_P(Scavenge, LeavesTheOlderCheckpointCurrentWhenTooMuchIsLost) {
   ScavengeJob job(settings_of(GetParam()));
+  job.shared = GetParam().shared;
   job.write({1}, {"SCR_FLUSH=1"});
   job.write({2});
   ASSERT_EQ(job.index().current(), "scr.dataset.1");
@@ -95,8 +101,9 @@ TEST_P(Scavenge, LeavesTheOlderCheckpointCurrentWhenTooMuchIsLost) {
 
 TEST_P(Scavenge, LeavesWhatAFlushLeaves) {
   ScavengeJob flushed(settings_of(GetParam()));
-  flushed.write({1}, {"SCR_FLUSH=1"});
   ScavengeJob job(settings_of(GetParam()));
+  flushed.shared = job.shared = GetParam().shared;
+  flushed.write({1}, {"SCR_FLUSH=1"});
   job.write({1});
   if (!GetParam().bearable.back().empty()) job.lose(GetParam().bearable.back().front());
   job.save_one();
@@ -107,6 +114,11 @@ TEST_P(Scavenge, LeavesWhatAFlushLeaves) {
     EXPECT_EQ(expected.erase(name), found.erase(name)) << name;
   }
   EXPECT_EQ(found, expected);
+  if (!GetParam().shared || GetParam().containers) return;
+  const auto time = [](const ScavengeJob& from) {
+    return std::filesystem::last_write_time(from.prefix() + "/ckpt.1/all.h5");
+  };
+  EXPECT_EQ(time(job), time(flushed));
 }
 
 INSTANTIATE_TEST_SUITE_P(AllSchemes, Scavenge, ::testing::ValuesIn(all_cases()), name_of);
