@@ -280,6 +280,11 @@ class Session {
   std::atomic<bool> off_ = false;  // pass everything through
   std::atomic<bool> attached_ = false;
   std::atomic<bool> only_reads_ = false;
+  bool seals_shared_ = false;          // some rank has one in the window being sealed
+  bool window_is_incomplete_ = false;  // a file of this process could not be written
+  int shared_open_ = 0;                // of shared_window_
+  int next_index_ = 0;                 // of files in the window
+  int node_ = 0;                       // number of this one among nodes_
   std::vector<std::string> calls_;
   std::unique_ptr<config::Config> config_;
   std::string prefix_;
@@ -294,18 +299,14 @@ class Session {
   std::unique_ptr<MarkerStore> markers_;
   std::map<std::string, WindowFile> window_;               // by absolute name
   std::map<std::string, SharedWindowFile> shared_window_;  // by absolute name
-  int shared_open_ = 0;                                    // of these
-  std::set<std::string> shared_moved_;  // open, and moved to their names; absolute
-  bool seals_shared_ = false;           // some rank has one in the window being sealed
+  std::set<std::string> shared_moved_;                   // open, and moved to their names; absolute
   std::map<std::string, std::uint64_t> dropped_shared_;  // deleted in this window: generation
   std::map<int, std::vector<SealedLog>> shared_sealed_;  // by dataset in the cache
   std::uint64_t readers_ = 0;                            // numbers of shared files that are read
   std::vector<RoutedFile*> writers_;                     // open, of this process
   std::map<const config::RouteRule*, std::uint64_t> closes_;  // in this window
-  bool window_is_incomplete_ = false;          // a file of this process could not be written
-  std::int64_t closed_in_all_ = 0;             // files of this process
+  std::int64_t closed_in_all_ = 0;                            // files of this process
   std::int64_t closes_seen_ = 0;               // the most of any process, at the last look
-  int next_index_ = 0;                         // of files in the window
   std::set<int> flushed_;                      // datasets that are known to have been
   std::map<std::string, int> hidden_;          // absolute name -> cached copies up to this dataset
   std::map<int, std::set<std::string>> gone_;  // dataset -> names that the program has deleted
@@ -316,7 +317,6 @@ class Session {
   std::string endpoint_;    // of this node's server, as text
   shared_file::Home home_;  // of this node, if it has the server
   std::shared_ptr<const std::vector<service::Endpoint>> nodes_;  // by number
-  int node_ = 0;                                                 // number of this one
   std::unique_ptr<shared_file::Homes> homes_;
   std::vector<std::string> warned_;
 
