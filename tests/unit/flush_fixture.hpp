@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include "core/base/faulty_filesystem.hpp"
 #include "core/mpi/in_process_communicator.hpp"
