@@ -3,6 +3,7 @@
 #ifndef HEAT_H
 #define HEAT_H
 
+#include <glob.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,6 +96,32 @@ static void write_picture(const char* name) {
   free(starts);
   free(mine);
   free(all);
+}
+
+/* For checkpoints that are one file of all ranks, whose names match `pattern` and have the step
+ * where `format` has %d. The newest step below `limit` of which there is a file, 0 if there is
+ * none. */
+static inline int newest_shared_file(const char* pattern, const char* format, int limit) {
+  glob_t found;
+  int newest = 0, step = 0;
+  if (rank == 0 && glob(pattern, 0, NULL, &found) == 0) {
+    for (size_t i = 0; i < found.gl_pathc; ++i) {
+      if (sscanf(found.gl_pathv[i], format, &step) == 1 && step < limit && step > newest)
+        newest = step;
+    }
+    globfree(&found);
+  }
+  MPI_Bcast(&newest, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  return newest;
+}
+
+/* Reads the newest of them that all ranks can read; returns its step, 0 if there is none. */
+static inline int restart_from_newest(const char* pattern, const char* format,
+                                      int (*read_field)(int step)) {
+  int step = newest_shared_file(pattern, format, 1 << 30);
+  while (step > 0 && !read_field(step)) step = newest_shared_file(pattern, format, step);
+  if (step > 0 && rank == 0) printf("restarted from step %d\n", step);
+  return step;
 }
 
 /* The life of a program that checkpoints by itself: goes on from the step that `restart` has read

@@ -10,7 +10,6 @@
  *   with h5scr:     . build/env.sh
  *                   mpirun -x LD_PRELOAD=libscr_mpiio.so -n 4 heat_mpiio 200 20 heat.pgm
  */
-#include <glob.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,21 +42,6 @@ static void checkpoint(int step) {
   }
 }
 
-/* The newest step below `limit` of which there is a file, 0 if there is none. */
-static int newest_file(int limit) {
-  glob_t found;
-  int newest = 0, step = 0;
-  if (rank == 0 && glob("ckpt_*.dat", 0, NULL, &found) == 0) {
-    for (size_t i = 0; i < found.gl_pathc; ++i) {
-      if (sscanf(found.gl_pathv[i], "ckpt_%d.dat", &step) == 1 && step < limit && step > newest)
-        newest = step;
-    }
-    globfree(&found);
-  }
-  MPI_Bcast(&newest, 1, MPI_INT, 0, MPI_COMM_WORLD);
-  return newest;
-}
-
 static int read_field(int step) {
   char name[64];
   MPI_File file;
@@ -75,12 +59,6 @@ static int read_field(int step) {
   return all;
 }
 
-/* Returns the step of the checkpoint that was read, 0 if there is none. */
-static int restart(void) {
-  int step = newest_file(1 << 30);
-  while (step > 0 && !read_field(step)) step = newest_file(step);
-  if (step > 0 && rank == 0) printf("restarted from step %d\n", step);
-  return step;
-}
+static int restart(void) { return restart_from_newest("ckpt_*.dat", "ckpt_%d.dat", read_field); }
 
 int main(int argc, char** argv) { return run_heat(argc, argv, "heat_mpiio", restart, checkpoint); }
