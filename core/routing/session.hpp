@@ -221,9 +221,8 @@ class Session {
   Result<std::unique_ptr<shared_file::SharedFile>> open_each(std::shared_ptr<Communicator> comm,
                                                              const SharedOpen& how,
                                                              const Hash& plan);
-  Result<std::unique_ptr<shared_file::SharedFile>> open_logs(std::shared_ptr<Communicator> comm,
-                                                             const SharedOpen& how,
-                                                             const Hash& plan);
+  Result<std::unique_ptr<shared_file::SharedFile>> open_logs(
+      const std::shared_ptr<Communicator>& comm, const SharedOpen& how, const Hash& plan);
   int first_rank_of(Communicator& comm) const;
   bool is_same_shared(const std::string& absolute, const Hash& plan, int processes);
   std::int64_t agree_number(Communicator& comm, const std::string& absolute, bool goes_on);

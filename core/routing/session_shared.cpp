@@ -257,7 +257,7 @@ Result<std::unique_ptr<SharedFile>> Session::open_shared(std::shared_ptr<Communi
                   static_cast<int>(error));
   }
   if (kind == "EACH") return open_each(std::move(comm), how, plan);
-  if (kind == "LOGS") return open_logs(std::move(comm), how, plan);
+  if (kind == "LOGS") return open_logs(comm, how, plan);
   return std::unique_ptr<SharedFile>();
 }
 
@@ -333,7 +333,7 @@ int Session::first_rank_of(Communicator& comm) const {
 }
 
 // A new version of a file, or one of this window that is gone on with.
-Result<std::unique_ptr<SharedFile>> Session::open_logs(std::shared_ptr<Communicator> comm,
+Result<std::unique_ptr<SharedFile>> Session::open_logs(const std::shared_ptr<Communicator>& comm,
                                                        const SharedOpen& how, const Hash& plan) {
   const Route route = [&] {
     const std::lock_guard lock(mutex_);
