@@ -16,8 +16,6 @@ namespace scr::flush {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 TEST(RankRanges, JoinsWhatTouchesAndKeepsTheRestApart) {
   RankRanges ranks;
