@@ -11,7 +11,6 @@
 namespace scr::flush::testing {
 namespace {
 
-using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;

@@ -1,7 +1,9 @@
 // Shared files against a file that is kept byte by byte; logs and their tables; homes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <random>
 
 #include "core/base/checksum.hpp"
@@ -21,7 +23,7 @@ class Nodes {
  public:
   explicit Nodes(int count) : homes_(static_cast<std::size_t>(count)) {}
   Homes homes() {
-    return {static_cast<int>(homes_.size()), [this](std::vector<Homes::Message> messages) {
+    return {static_cast<int>(homes_.size()), [this](const std::vector<Homes::Message>& messages) {
               std::vector<Result<Bytes>> answers;
               for (const auto& message : messages) {
                 answers.push_back(
@@ -48,7 +50,7 @@ OpenLog opener(const TemporaryDirectory& directory) {
 
 std::unique_ptr<LogFile> open_file(Communicator& comm, const Homes& homes,
                                    const TemporaryDirectory& directory,
-                                   std::shared_ptr<File> base = nullptr) {
+                                   const std::shared_ptr<File>& base = nullptr) {
   const auto rank = static_cast<std::uint32_t>(comm.rank());
   auto log = Log::create(real_file_system(), log_path(directory, rank));
   EXPECT_TRUE(log.ok());
@@ -235,6 +237,51 @@ TEST(SharedFile, ALogDoesNotGrowWhenTheSameBytesAreWrittenAgain) {
     ASSERT_TRUE(file->close().ok());
   });
   EXPECT_EQ(read_log_table(real_file_system(), log_path(directory, 0))->data_size, 1002U);
+}
+
+TEST(SharedFile, CanBeMovedToItsNameWhileItIsOpen) {
+  constexpr int kRanks = 3;
+  const TemporaryDirectory directory;
+  const std::string name = directory / "plain";
+  Nodes nodes(2);
+  const Homes homes = nodes.homes();
+  InProcessWorld::run(kRanks, [&](Communicator& comm) {
+    auto file = open_file(comm, homes, directory);
+    const auto rank = static_cast<std::uint64_t>(comm.rank());
+    const auto write = [&](std::uint64_t at, char value) {
+      const Range range{at, 100};
+      const std::vector<std::byte> bytes(range.length, static_cast<std::byte>(value));
+      ASSERT_TRUE(file->write(std::span(&range, 1), bytes).ok());
+    };
+    write(rank * 100, static_cast<char>('a' + comm.rank()));
+    LogFile::Move move;
+    move.open = [&](bool first) {
+      OpenOptions options = first ? OpenOptions::create_truncate() : OpenOptions::read_write();
+      options.access = OpenOptions::Access::kReadWrite;
+      return real_file_system().open(name + ".tmp", options);
+    };
+    move.commit = [&] { return real_file_system().rename(name + ".tmp", name); };
+    // It fails on one process: the file is as before for all.
+    LogFile::Move failing = move;
+    if (comm.rank() == 1)
+      failing.open = [](bool) { return Result<std::unique_ptr<File>>(internal_error("no")); };
+    EXPECT_FALSE(file->move(comm, failing).ok());
+    EXPECT_FALSE(std::filesystem::exists(name));
+    ASSERT_TRUE(file->move(comm, move).ok());
+    write(1000 + rank * 100, static_cast<char>('A' + comm.rank()));
+    ASSERT_TRUE(file->sync().ok());
+    EXPECT_EQ(*file->size(), 1300U);
+    std::vector<std::byte> found(1300);
+    const Range all{0, found.size()};
+    EXPECT_EQ(*file->read(std::span(&all, 1), found), found.size());
+    const std::string text(reinterpret_cast<const char*>(found.data()), found.size());
+    EXPECT_EQ(text, std::string(100, 'a') + std::string(100, 'b') + std::string(100, 'c') +
+                        std::string(700, '\0') + std::string(100, 'A') + std::string(100, 'B') +
+                        std::string(100, 'C'));
+    ASSERT_TRUE(file->set_size(50).ok());
+    ASSERT_TRUE(file->close().ok());
+  });
+  EXPECT_EQ(std::filesystem::file_size(name), 50U);
 }
 
 TEST(SharedFile, ThePointerGivesEveryRankItsOwnPlace) {

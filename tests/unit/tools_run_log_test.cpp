@@ -1,6 +1,7 @@
 // Event logs as reports read them: sound ones, cut ones, and garbage.
 #include "tools/report/run_log.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -173,10 +173,11 @@ class Builder {
     // The last one of a job may still be at work, unless something came after it.
     std::map<std::string, LoggedRun*> last_of_job;
     for (LoggedRun& run : log.runs) last_of_job[run.job] = &run;
-    for (auto& [job, run] : last_of_job) {
+    for (const auto& last : last_of_job) {
+      LoggedRun* const run = last.second;
       if (run->how != LoggedRun::End::kDied) continue;
       const bool over = std::ranges::any_of(log.events, [&](const LoggedEvent& event) {
-        return event.job == job && event.start >= run->start && event.type == "node failure";
+        return event.job == run->job && event.start >= run->start && event.type == "node failure";
       });
       if (!over) run->how = LoggedRun::End::kOpen;
     }
