@@ -258,6 +258,7 @@ Result<std::vector<std::string>> directories_of(FileSystem& fs, const std::strin
   for (const std::string& name : names) {
     if (!is_directory_of(name, dataset.id)) continue;
     auto owner = read_intent(fs, prefix + "/.scr/" + name);
+    if (owner.status().is_transient()) return owner.status();
     if (owner.ok() && owner->dataset.id == dataset.id && owner->dataset.created == dataset.created)
       found.push_back(name);
   }
@@ -403,6 +404,7 @@ Status roll_forward(FileSystem& fs, const std::string& prefix, std::vector<std::
   const std::string newest = prefix + "/.scr/" + last.directory;
   const auto intent = read_intent(fs, newest);
   if (intent.status().code() == StatusCode::kNotFound) return {};
+  if (intent.status().is_transient()) return intent.status();
   if (intent.ok()) SCR_RETURN_IF_ERROR(remove_directories_of(fs, prefix, intent->superseded));
   SCR_RETURN_IF_ERROR(remove_scavenge_files(fs, prefix, last.directory, last.dataset));
   return fs.remove_if_exists(intent_path(newest));
@@ -418,6 +420,7 @@ Status clean_up(FileSystem& fs, const std::string& prefix, std::span<const std::
     auto owner = read_intent(fs, directory);
     if (owner.status().code() == StatusCode::kNotFound)
       SCR_RETURN_IF_ERROR(remove_nobodys(fs, directory));
+    if (owner.status().is_transient()) return owner.status();
     if (!owner.ok() || std::find(keep.begin(), keep.end(), owner->dataset.created) != keep.end()) {
       continue;
     }
