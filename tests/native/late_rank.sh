@@ -9,11 +9,11 @@ mkdir "$folder/prefix" "$folder/cache"
 cd "$folder/prefix" || exit 2
 export SCR_PREFIX=$folder/prefix SCR_CNTL_BASE=$folder/cache SCR_CACHE_BASE=$folder/cache SCR_JOB_ID=1
 export SCR_FLUSH=0 SCR_FETCH=0
-export OMPI_MCA_mpi_yield_when_idle=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 failed=0
 
 run() { # rank-that-is-late seconds
-  out=$(timeout -k 5 100 mpirun --oversubscribe -n 4 "$program" "$1" "$2" 2>&1)
+  out=$(timeout -k 5 100 "${MPIEXEC:-mpirun}" -n 4 "$program" "$1" "$2" 2>&1)
   status=$?
 }
 expect() { # condition-status text
