@@ -236,7 +236,12 @@ Status LogFile::copy_share(File& to, std::uint64_t size) {
 }
 
 Status LogFile::move(Communicator& comm, const Move& move) {
-  SCR_RETURN_IF_ERROR(agree_all(comm, failure_.ok() ? publish() : failure_, kMoving));
+  Status so_far = publish();
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.ok()) so_far = failure_;
+  }
+  SCR_RETURN_IF_ERROR(agree_all(comm, so_far, kMoving));
   // All are here, and none waits for what a thread of the program does: the lock can be held.
   const std::lock_guard lock(mutex_);
   const bool first = options_.comm->rank() == 0;
