@@ -5,7 +5,7 @@
 #
 #   kills.sh BUILD KILLS [SEED]
 source "$(dirname "$0")/lib.sh"
-kills=$1 seed=${2:-$RANDOM}
+kills=$1 seed=${SEED:-${2:-$RANDOM}}
 RANDOM=$seed
 echo "seed $seed"
 

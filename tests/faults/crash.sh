@@ -6,7 +6,7 @@
 #
 # SAMPLES numbers N are spread over all operations of the step; SEED (default: random, printed) places them.
 source "$(dirname "$0")/lib.sh"
-what=$1 samples=$2 seed=${3:-${SEED:-$RANDOM}}
+what=$1 samples=$2 seed=${SEED:-${3:-$RANDOM}}
 RANDOM=$seed
 echo "seed $seed"
 per_node_here=1 # ranks on each of four nodes

@@ -4,7 +4,7 @@
 #
 #   random_kill.sh BIN ROUNDS [SEED]
 source "$(dirname "$0")/lib.sh"
-rounds=$1 seed=${2:-${SEED:-$RANDOM}}
+rounds=$1 seed=${SEED:-${2:-$RANDOM}}
 RANDOM=$seed
 echo "seed $seed"
 

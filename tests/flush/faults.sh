@@ -4,7 +4,7 @@
 #
 #   faults.sh BIN SAMPLES [SEED]
 source "$(dirname "$0")/lib.sh"
-samples=$1 seed=${2:-${SEED:-$RANDOM}}
+samples=$1 seed=${SEED:-${2:-$RANDOM}}
 RANDOM=$seed
 echo "seed $seed"
 faults=(eio enospc short eio,repeat=all)
