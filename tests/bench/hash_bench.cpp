@@ -6,7 +6,8 @@
 // as many nodes of the same size as a hash has: its growth is that of fresh memory. `pointers`
 // reads, in the same random order as look_up_random, an array of pointers and the string each one
 // points to, two dependent accesses like those of a look-up: its growth is that of misses in cache
-// and TLB.
+// and TLB. `look_up_same_memory` takes that growth away: it always looks up in 10^6 entries, in one
+// hash or spread over hashes of the size it names, so that every size meets the same cold memory.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -79,6 +80,24 @@ void look_up(benchmark::State& state, const std::string& name, bool shuffled) {
 void look_up_in_order(benchmark::State& state) { look_up(state, "look_up_in_order", false); }
 void look_up_random(benchmark::State& state) { look_up(state, "look_up_random", true); }
 
+void look_up_same_memory(benchmark::State& state) {
+  constexpr std::int64_t kEntries = 1000000;
+  const std::int64_t each = state.range(0);
+  std::vector<scr::Hash> hashes;
+  for (std::int64_t i = 0; i < kEntries / each; ++i) hashes.push_back(make_hash(each));
+  auto order = numbers(kEntries, true);
+  // As many look-ups in a round as the name says; rounds go on where the last one ended.
+  std::size_t next = 0;
+  run(state, "look_up_same_memory", [&] {
+    for (std::int64_t i = 0; i < each; ++i) {
+      const std::int64_t at = order[next];
+      next = (next + 1) % order.size();
+      const scr::Hash& hash = hashes[static_cast<std::size_t>(at / each)];
+      benchmark::DoNotOptimize(hash.get_kv_int("FILE", at % each));
+    }
+  });
+}
+
 void nodes(benchmark::State& state) {
   constexpr int kNodesPerEntry = 3;  // of make_hash
   run(state, "nodes", [&] {
@@ -105,6 +124,7 @@ BENCHMARK(pack)->RangeMultiplier(10)->Range(1000, 1000000)->UseManualTime();
 BENCHMARK(unpack)->RangeMultiplier(10)->Range(1000, 1000000)->UseManualTime();
 BENCHMARK(look_up_in_order)->RangeMultiplier(10)->Range(1000, 1000000)->UseManualTime();
 BENCHMARK(look_up_random)->RangeMultiplier(10)->Range(1000, 1000000)->UseManualTime();
+BENCHMARK(look_up_same_memory)->RangeMultiplier(10)->Range(1000, 1000000)->UseManualTime();
 BENCHMARK(nodes)->RangeMultiplier(10)->Range(1000, 1000000)->UseManualTime();
 BENCHMARK(pointers)->RangeMultiplier(10)->Range(1000, 1000000)->UseManualTime();
 
