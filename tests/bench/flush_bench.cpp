@@ -1,7 +1,7 @@
 // Cost of flush and fetch as ratios to dd, cp and each other, on a real disk.
 //
-//   mpirun --oversubscribe -n 4 flush_bench DIRECTORY-ON-DISK flush|fetch|small|compute [MiB]
-//   flush_bench DIRECTORY-ON-DISK lists
+//   mpirun --oversubscribe -n 4 flush_bench DIRECTORY-ON-DISK flush|fetch|fetch-cold|small|compute
+//   [MiB] flush_bench DIRECTORY-ON-DISK lists
 //
 // The cache is a directory in /dev/shm; every rank plays a node of its own. Baseline and
 // measurement take turns in one run, and a ratio is the median over the repetitions of (time of
@@ -87,6 +87,15 @@ std::vector<std::byte> random_block(std::size_t size, unsigned seed) {
   return block;
 }
 
+// The next reader has to go to the disk.
+void drop_pages(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool dropped =
+      file >= 0 && ::fsync(file) == 0 && ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED) == 0;
+  if (file >= 0) ::close(file);
+  require(dropped ? Status() : internal_error("cannot drop the pages of " + path));
+}
+
 class Bench {
  public:
   Bench(Communicator& world, const std::string& disk) : world_(world) {
@@ -125,7 +134,9 @@ class Bench {
            ratios, 1.05);
   }
 
-  void fetch_against_cp(std::size_t bytes) {
+  // `cold`: what is in the prefix directory comes from the disk, as after a failure on other nodes;
+  // else from the memory of this machine.
+  void fetch_against_cp(std::size_t bytes, bool cold) {
     write_dataset(1, bytes);
     flush(FlushOptions(), *self_);
     std::vector<double> ratios;
@@ -133,10 +144,12 @@ class Bench {
     std::vector<double> cp_seconds;
     std::vector<double> seconds;
     for (int i = 0; i < 7; ++i) {
+      if (cold) drop_pages(prefix_ + "/" + files_[0].file);
       const double base = timed([&] {
         run_command({"cp", prefix_ + "/" + files_[0].file, cache_ + "/copy"});
       });
       fs::remove(cache_ + "/copy");
+      if (cold) drop_pages(prefix_ + "/" + files_[0].file);
       const double taken = timed([&] { fetch(); });
       fs::remove_all(cache_ + "/fetched");
       ratios.push_back(taken / base);
@@ -147,8 +160,8 @@ class Bench {
     if (world_.rank() == 0)
       fmt::print("  of this, reading and verifying on rank 0: ratio {:.2f}\n",
                  median(reading_ratios));
-    report(fmt::format("fetch {} MiB a rank, XOR", bytes >> 20U), "cp", cp_seconds, seconds, ratios,
-           1.8);
+    report(fmt::format("fetch {} MiB a rank, XOR, {}", bytes >> 20U, cold ? "disk" : "memory"),
+           "cp", cp_seconds, seconds, ratios, 1.8);
   }
 
   void containers_against_files() {
@@ -400,7 +413,8 @@ void lists(const std::string& disk) {
 
 int run_bench(std::span<char*> arguments) {
   if (arguments.size() < 3) {
-    fmt::print(stderr, "usage: flush_bench DIRECTORY flush|fetch|small|compute|lists [MiB]\n");
+    fmt::print(stderr,
+               "usage: flush_bench DIRECTORY flush|fetch|fetch-cold|small|compute|lists [MiB]\n");
     return 2;
   }
   const std::string disk = fs::absolute(arguments[1]);
@@ -414,7 +428,8 @@ int run_bench(std::span<char*> arguments) {
   const auto world = MpiCommunicator::duplicate_of(MPI_COMM_WORLD);
   Bench bench(*world, disk);
   if (what == "flush") bench.flush_against_dd(bytes);
-  if (what == "fetch") bench.fetch_against_cp(bytes);
+  if (what == "fetch") bench.fetch_against_cp(bytes, false);
+  if (what == "fetch-cold") bench.fetch_against_cp(bytes, true);
   if (what == "small") bench.containers_against_files();
   if (what == "compute") bench.compute_during_flush(bytes);
   return 0;

@@ -18,7 +18,7 @@ for ranks in 4 8 16 32; do
 done
 
 title "flush and fetch on the disk of the build folder, 4 processes: ratio to dd, cp and each other"
-for what in "flush 8" "flush 64" "flush 256" "fetch 8" "fetch 64" small; do
+for what in "flush 8" "flush 64" "flush 256" "fetch 8" "fetch 64" "fetch-cold 8" "fetch-cold 64" small; do
   mpirun --allow-run-as-root --oversubscribe --mca mpi_yield_when_idle 1 -n 4 \
     "$build/bench/flush_bench" "$build" $what
 done
