@@ -51,9 +51,10 @@ test-mpich: deps ## native tests with MPICH, without the HDF5 driver
 	$(call build-in,$(BUILD)/mpich,$(mpich),--target native_tests scr_mpiio)
 	@ctest --test-dir $(BUILD)/mpich --output-on-failure -L native -LE long -j $(TEST_JOBS)
 
-test-hdf5: all ## HDF5's own driver tests: h5scr off, at work without a match, every file routed
+test-hdf5: all ## HDF5's own driver tests: h5scr off, at work without a match, every file routed; then the parallel ones
 	@for mode in off unrouted routed; do echo "== $$mode"; \
 	  bash tests/hdf5/run_hdf5_vfd_tests.sh --mode $$mode --jobs $(JOBS) $(BUILD) || exit 1; done
+	@echo "== parallel"; bash tests/hdf5/run_hdf5_vfd_tests.sh --set parallel --ranks 2 --mode compare $(BUILD)
 
 bench: all ## benchmarks, each as a ratio to a baseline of the same run; writes docs/benchmarks.md
 	@bash -o pipefail -c 'bash tests/bench/run.sh $(BUILD) | tee $(BUILD)/bench.txt'

@@ -12,6 +12,7 @@
 #                unrouted  h5scr is at work, with a rule that matches nothing
 #                routed    every file goes to the cache
 #                baseline  HDF5's own driver sec2 in place of ours, to compare
+#                compare   baseline, then what passed there again, routed; what fails in the baseline does not count
 # Prints a line for each program. "skip" is one that leaves itself out; "parts skipped" counts what others
 # leave out, mostly filters that this HDF5 does not have. Programs that cannot pass in a mode are listed below
 # with the reason. The output of each stays in BUILD_DIR/hdf5-tests/MODE. Exits 1 if one fails. H5SCR_TEST_LIMIT: seconds
@@ -41,7 +42,7 @@ parse() {
     esac
     shift
   done
-  case $mode in off | unrouted | routed | baseline) ;; *) die "unknown mode '$mode'; see the head of $0" ;; esac
+  case $mode in off | unrouted | routed | baseline | compare) ;; *) die "unknown mode '$mode'; see the head of $0" ;; esac
   [ -n "$build" ] || die "give the build directory of h5scr"
   build=$(cd "$build" && pwd)
   here=$(cd "$(dirname "$0")" && pwd)
@@ -172,6 +173,13 @@ run_all() {
 
 count() { grep -c "^$1" "$run/results.txt" || true; }
 
+run_mode() { # mode
+  mode=$1
+  run_all
+  [ "$(count skip)" -eq 0 ] || echo "$(count skip) left themselves out"
+  echo "$(count pass) passed, $(count FAIL) failed"
+}
+
 main() {
   parse "$@"
   configure
@@ -179,9 +187,16 @@ main() {
   [ -n "$programs" ] || programs=${set:+$parallel}
   [ -n "$programs" ] || programs=$(all_programs)
   compile
-  run_all
-  [ "$(count skip)" -eq 0 ] || echo "$(count skip) left themselves out"
-  echo "$(count pass) passed, $(count FAIL) failed"
+  if [ "$mode" = compare ]; then
+    echo "without h5scr:"
+    run_mode baseline
+    programs=$(awk '$1 == "pass" {print $2}' "$run/results.txt")
+    [ -n "$programs" ] || die "nothing passes without h5scr"
+    rm -rf "$files"
+    echo "what passed, with every file routed:"
+    mode=routed
+  fi
+  run_mode "$mode"
   [ "$(count FAIL)" -eq 0 ]
 }
 
