@@ -96,6 +96,28 @@ for how in restart replace; do
   check $? "no file of the temporary name must be left"
 done
 
+begin_client "PyTables: tables that are appended to and indexed, killed and started again"
+tables=$scripts/../tests/clients/tables_client.py
+plain_serial $python "$tables" 5
+expect_status 0
+result=$out reference=$SCR_PREFIX
+begin_client "PyTables with h5scr"
+export SCR_FLUSH_ASYNC_BW=1 SCR_CACHE_SIZE=20 # two datasets a step, and none waits for the flush of another
+serial $python "$tables" 5 --die 3
+expect_status 137
+expect_marker particles_0003.h5
+unset SCR_FLUSH_ASYNC_BW SCR_CACHE_SIZE
+serial $python "$tables" 5
+expect_status 0
+expect_line "restarted from step 3"
+[[ $(grep ^done <<<"$out") == "$(grep ^done <<<"$result")" ]]
+check $? "the result must be that without h5scr: $out"
+for file in "$reference"/particles_*.h5; do
+  expect_real "$(basename "$file")"
+  plain_serial h5diff "$file" "$(basename "$file")"
+  expect_status 0
+done
+
 begin_client "a file that Python closes at its end"
 serial $python "$script" 4 --hold
 expect_status 0

@@ -16,6 +16,12 @@ kill_a_rank() { # node-number
     ((${#pids[@]} > 0)) && kill -9 "${pids['"$RANDOM"' % ${#pids[@]}]}"'
 }
 
+# Waits until the program runs on a node, or the run is over: mpirun may wait for ever for a node that dies while it
+# starts there, whatever the program is.
+wait_for_program() { # node-number pid
+  while kill -0 "$2" 2>/dev/null && ! cluster exec "node$1" pgrep -x native_app >/dev/null; do sleep 0.01; done
+}
+
 # Waits until the record has that many lines, or the run is over.
 wait_for_lines() { # lines pid
   local lines=0
@@ -37,7 +43,7 @@ for ((round = 1; round <= rounds; round++)); do
   cluster run --per-node 2 -host node0:2,node1:2,node2:2,node3:2 -n 8 \
     "$bin/native_app" 20 2 3000 --sleep 20 --record "$record" >"$SCR_PREFIX/killed.out" 2>&1 &
   pid=$!
-  ((steps == 0)) && sleep 0.$((RANDOM % 10))
+  wait_for_program $node $pid
   wait_for_lines "$lines" $pid
   sleep "$(printf '0.%03d' $delay)"
   if [[ $victim == node ]]; then
