@@ -106,6 +106,7 @@ Hash member_to_hash(const RedundancySet& set, const MemberFiles& member) {
   for (std::size_t i = 0; i < member.files.size(); ++i) {
     list.set(std::to_string(i), member.files[i].to_hash());
   }
+  if (!member.flush.empty()) hash.set("FLUSHDESC", member.flush);
   return hash;
 }
 
@@ -131,6 +132,7 @@ Result<MemberFiles> member_from_hash(const RedundancySet& set, const Hash& hash)
     SCR_RETURN_IF_ERROR(check_file(meta, names));
     member.files.push_back(std::move(meta));
   }
+  if (const Hash* flush = hash.get("FLUSHDESC")) member.flush = *flush;
   SCR_RETURN_IF_ERROR(total_size(member).status());
   return member;
 }

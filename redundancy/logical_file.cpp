@@ -110,6 +110,13 @@ Status LogicalFile::set_sizes() {
   return {};
 }
 
+Status LogicalFile::set_time(std::size_t index, std::int64_t mtime_ns) {
+  Part& part = *parts_[index];
+  SCR_RETURN_IF_ERROR(open(part));
+  part.file->set_time(mtime_ns);
+  return {};
+}
+
 Status LogicalFile::write_before_base(std::size_t index, std::span<const std::byte> data) {
   Part& part = *parts_[index];
   if (data.size() > part.base) return internal_error("a header does not fit before its payload");

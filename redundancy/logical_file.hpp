@@ -42,6 +42,8 @@ class LogicalFile {
   void write_zeros(std::uint64_t offset, std::uint64_t length);
   // Gives each file its full size, for holes at its end.
   Status set_sizes();
+  // The time of the last change of the `index`-th file; what is written later changes it again.
+  Status set_time(std::size_t index, std::int64_t mtime_ns);
   // Writes to the `index`-th file before its base.
   Status write_before_base(std::size_t index, std::span<const std::byte> data);
   // Closes the files; the first failure counts.

@@ -52,6 +52,10 @@ Status NewMember::finish(LocalMember& local) {
   if (!payload_crc) return internal_error("a redundancy file was not rebuilt to its end");
   header_.payload_crc = *payload_crc;
   SCR_RETURN_IF_ERROR(local.files.set_sizes());
+  for (std::size_t i = 0; i < member_.content.files.size(); ++i) {
+    const auto& time = member_.content.files[i].mtime_ns;
+    if (time) SCR_RETURN_IF_ERROR(local.files.set_time(i, *time));
+  }
   SCR_RETURN_IF_ERROR(local.files.close());
   SCR_RETURN_IF_ERROR(local.payload.set_sizes());
   return write_redundancy_header(header_, header_length_, local.payload,

@@ -14,6 +14,7 @@
 #include "core/base/dataset.hpp"
 #include "core/base/file_meta.hpp"
 #include "core/base/filesystem.hpp"
+#include "core/base/hash.hpp"
 #include "core/mpi/communicator.hpp"
 #include "redundancy/scheme.hpp"
 
@@ -24,6 +25,7 @@ struct MemberFiles {
   int index = 0;                // member of the set
   std::vector<FileMeta> files;  // application files; empty for a guest
   FileMeta redundancy;          // the redundancy file; unused for SINGLE
+  Hash flush;                   // FLUSHDESC of the rank's filemap, which a rebuild restores, too
 };
 
 struct EncodeOptions {

@@ -42,6 +42,7 @@ redundancy::MemberFiles member_files(const FilemapEntry& entry, const StoredDesc
     if (meta.type == FileType::kFull && own) member.files.push_back(meta);
     if (meta.type != FileType::kFull && meta.file == redundancy_file) member.redundancy = meta;
   }
+  if (own) member.flush = entry.flush;
   return member;
 }
 

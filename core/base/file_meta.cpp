@@ -37,6 +37,7 @@ Hash FileMeta::to_hash() const {
   hash.set_value("COMPLETE", complete ? 1 : 0);
   hash.set_value("SIZE", size);
   if (crc) hash.set_value("CRC", crc32_to_text(*crc));
+  if (mtime_ns) hash.set_value("MTIME", *mtime_ns);
   hash.set_value("RANKS", ranks);
   if (!original.empty()) hash.set_value("ORIG", original);
   if (!path.empty()) hash.set_value("PATH", path);
@@ -62,6 +63,9 @@ Result<FileMeta> FileMeta::from_hash(const Hash& hash) {
   meta.ranks = static_cast<int>(ranks);
   if (auto crc = hash.value("CRC")) {
     SCR_ASSIGN_OR_RETURN(meta.crc, crc32_from_text(*crc));
+  }
+  if (hash.contains("MTIME")) {
+    SCR_ASSIGN_OR_RETURN(meta.mtime_ns, hash.require_int("MTIME"));
   }
   meta.original = std::string(hash.value("ORIG").value_or(""));
   meta.path = std::string(hash.value("PATH").value_or(""));

@@ -21,10 +21,13 @@ struct FileMeta {
   bool complete = false;  // the application (or the encoder) said that it is whole
   std::uint64_t size = 0;
   std::optional<std::uint32_t> crc;  // CRC32 of the content
-  int ranks = 0;                     // ranks of the run that wrote it
-  std::string original;              // as the application named it; empty for redundancy data
-  std::string path;  // absolute directory of the original; empty for redundancy data
-  std::string name;  // last component of the original; empty for redundancy data
+  // When the application wrote it last: of two files with one name the newer is known by its time,
+  // so a copy elsewhere and a rebuilt file get this one.
+  std::optional<std::int64_t> mtime_ns;
+  int ranks = 0;         // ranks of the run that wrote it
+  std::string original;  // as the application named it; empty for redundancy data
+  std::string path;      // absolute directory of the original; empty for redundancy data
+  std::string name;      // last component of the original; empty for redundancy data
   // This is one process's log of the file of that name, which several have written together
   // (core/shared_file); empty otherwise.
   std::string shared;

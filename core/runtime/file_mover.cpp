@@ -185,6 +185,7 @@ class Receiver {
 
   Status verify_and_close(std::size_t i) {
     const FileMeta& meta = incoming_.entry.files[i];
+    if (meta.mtime_ns) files_[i]->set_time(*meta.mtime_ns);
     SCR_RETURN_IF_ERROR(files_[i]->close());
     if (meta.crc && *meta.crc != checksums_[i].value()) {
       return corrupt(fmt::format("'{}' of rank {} arrived from rank {} with a wrong checksum",

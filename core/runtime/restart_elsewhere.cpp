@@ -146,6 +146,7 @@ Status register_rebuilt(void* context, const redundancy::HostedMember& member) {
     entry.redundancy = e.layout.descriptor_of(rank).to_hash();
     for (const FileMeta& meta : member.content.files) entry.put(meta);
     if (!member.content.redundancy.file.empty()) entry.put(member.content.redundancy);
+    if (!member.content.flush.empty()) entry.flush = member.content.flush;
   });
 }
 

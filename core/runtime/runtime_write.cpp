@@ -270,6 +270,7 @@ Status Runtime::record_files(bool valid) {
       break;
     }
     meta.size = info->size;
+    meta.mtime_ns = info->mtime_ns;
     meta.complete = valid;
     const auto known = known_checksums_.find(writing_->directory->path() + "/" + meta.file);
     if (known != known_checksums_.end()) meta.crc = known->second;

@@ -34,3 +34,16 @@ expect_real() { # file
   [[ -f $1 && $(stat -c %s "$1") != 3989 ]]
   check $? "'$1' must be a real file"
 }
+
+# The files of the run without h5scr, in the folder $reference, and those here are the same to HDF5, which notes the
+# time of each object; and all that was flushed is whole.
+same_as_reference() { # [file...]
+  local file
+  (($#)) || set -- "$reference"/*.h5
+  for file; do
+    h5diff "$file" "$(basename "$file")" >diff.out 2>&1
+    check $? "h5diff of $(basename "$file"): $(head -c 300 diff.out)"
+  done
+  scr_index --verify-all >verify.out 2>&1
+  check $? "scr_index --verify-all: $(head -n 3 verify.out)"
+}

@@ -95,3 +95,22 @@ expect_real() { # file...
     check $? "'$file' must be a real file: $(head -n 1 ls.out)"
   done
 }
+
+# Runs a program and kills a node once these files are there, or after 90 seconds: the run fails with its node.
+run_and_lose() { # node "file..." function argument...
+  local node=$1 files killer i
+  read -ra files <<<"$2"
+  shift 2
+  (
+    for ((i = 0; i < 1800; i++)); do
+      ls "${files[@]}" >/dev/null 2>&1 && break
+      sleep 0.05
+    done
+    cluster kill "$node"
+  ) &
+  killer=$!
+  "$@"
+  wait $killer
+  [[ $status != 0 ]]
+  check $? "the run must have failed with its node"
+}

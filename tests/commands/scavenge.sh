@@ -77,6 +77,16 @@ case $one_case in
       "the log does not tell of the scavenge"
     expect_fetch 2
 
+    two_steps "a node that was lost and rebuilt, then another: $one_case" "$one_case"
+    wipe 3
+    app any 0 2 5000 --uneven --check-only
+    expect_restart 2
+    expect_text "2 rank\(s\) rebuilt"
+    lose 0
+    postrun
+    expect_saved 2 2
+    expect_fetch 2
+
     two_steps "one node is dead, and known to be: $one_case" "$one_case"
     lose 2
     postrun --down node2
