@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
+#include <utility>
 
 #include "core/base/checksum.hpp"
 #include "core/base/read_only_file.hpp"
@@ -80,11 +82,23 @@ std::vector<CopyPiece> cut(const std::vector<CopyPiece>& pieces, std::uint64_t b
   return parts;
 }
 
-// The pieces of a region, read from the logs.
+// The pieces of a region, read from the logs. What comes next in a log is mostly what its rank has
+// next in the region, so a read takes along as much of that as there is room for: the log may be on
+// another node.
 class RegionFile final : public ReadOnlyFile {
  public:
   RegionFile(const ReplayRegion& region, OpenSharedLog open_log)
-      : region_(region), open_log_(std::move(open_log)), name_(region.file) {}
+      : region_(region),
+        open_log_(std::move(open_log)),
+        name_(region.file),
+        next_(region.parts.size(), kNone) {
+    std::map<std::uint64_t, std::size_t> later;  // the nearest part of a log
+    for (std::size_t i = region_.parts.size(); i-- > 0;) {
+      const auto [found, fresh] = later.try_emplace(region_.parts[i].place.id, i);
+      if (!fresh) next_[i] = std::exchange(found->second, i);
+    }
+    room_ = std::min(kMostRead, kMostMemory / std::max<std::size_t>(1, later.size()));
+  }
 
   Result<std::size_t> read_some(std::span<std::byte> buffer, std::uint64_t offset) override {
     const std::uint64_t length = region_.end - region_.begin;
@@ -96,7 +110,8 @@ class RegionFile final : public ReadOnlyFile {
     auto part = std::ranges::upper_bound(region_.parts, begin, {},
                                          [](const ReplayPart& p) { return p.entry.end(); });
     for (; part != region_.parts.end() && part->entry.offset < end; ++part) {
-      SCR_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, load(*part));
+      const auto index = static_cast<std::size_t>(part - region_.parts.begin());
+      SCR_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, load(index));
       const std::uint64_t from = std::max(begin, part->entry.offset);
       const std::uint64_t to = std::min(end, part->entry.end());
       std::memcpy(buffer.data() + (from - begin), bytes.data() + (from - part->entry.offset),
@@ -113,31 +128,67 @@ class RegionFile final : public ReadOnlyFile {
   const std::string& path() const override { return name_; }
 
  private:
-  // Whole, and verified; kept, since reads come in order and may take less than a part.
-  Result<std::span<const std::byte>> load(const ReplayPart& part) {
-    if (loaded_ == &part) return std::span<const std::byte>(bytes_);
-    loaded_ = nullptr;
-    auto& log = logs_[part.place.id];
-    if (!log) {
-      SCR_ASSIGN_OR_RETURN(log, open_log_(region_.file, part.place));
+  static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+  static constexpr std::size_t kMostRead = std::size_t{1} << 20U;     // at a time, of a log
+  static constexpr std::size_t kMostMemory = std::size_t{16} << 20U;  // of all logs
+
+  // What was read of a log last.
+  struct Window {
+    std::unique_ptr<File> log;
+    std::uint64_t begin = 0;
+    std::vector<std::byte> bytes;
+
+    bool holds(const LogEntry& entry) const {
+      return entry.log_offset >= begin && entry.log_offset + entry.length <= begin + bytes.size();
     }
-    bytes_.resize(part.entry.length);
-    SCR_RETURN_IF_ERROR(log->read_exactly(bytes_, part.entry.log_offset));
-    if (crc32(bytes_) != part.entry.crc) {
+  };
+
+  // Whole, and verified.
+  Result<std::span<const std::byte>> load(std::size_t index) {
+    const ReplayPart& part = region_.parts[index];
+    Window& window = windows_[part.place.id];
+    if (!window.log) {
+      SCR_ASSIGN_OR_RETURN(window.log, open_log_(region_.file, part.place));
+    }
+    if (!window.holds(part.entry)) {
+      verified_ = kNone;
+      SCR_RETURN_IF_ERROR(fill(window, index));
+    }
+    const auto bytes = std::span<const std::byte>(window.bytes)
+                           .subspan(part.entry.log_offset - window.begin, part.entry.length);
+    if (verified_ != index && crc32(bytes) != part.entry.crc) {
+      window.bytes.clear();
       return corrupt(fmt::format(
-          "'{}': {} bytes at {} of '{}', which rank {} wrote, have a wrong checksum", log->path(),
-          part.entry.length, part.entry.offset, region_.file, part.place.rank));
+          "'{}': {} bytes at {} of '{}', which rank {} wrote, have a wrong checksum",
+          window.log->path(), part.entry.length, part.entry.offset, region_.file, part.place.rank));
     }
-    loaded_ = &part;
-    return std::span<const std::byte>(bytes_);
+    verified_ = index;  // reads come in order, and may take less than a part
+    return bytes;
+  }
+
+  // The part and those after it, as long as they follow each other in the log.
+  Status fill(Window& window, std::size_t index) {
+    const LogEntry& first = region_.parts[index].entry;
+    std::uint64_t end = first.log_offset + first.length;
+    for (std::size_t i = next_[index]; i != kNone; i = next_[i]) {
+      const LogEntry& entry = region_.parts[i].entry;
+      if (entry.log_offset != end || end + entry.length - first.log_offset > room_) break;
+      end += entry.length;
+    }
+    window.begin = first.log_offset;
+    window.bytes.resize(end - first.log_offset);
+    Status status = window.log->read_exactly(window.bytes, window.begin);
+    if (!status.ok()) window.bytes.clear();
+    return status;
   }
 
   const ReplayRegion region_;
   const OpenSharedLog open_log_;
   const std::string name_;
-  std::map<std::uint64_t, std::unique_ptr<File>> logs_;
-  const ReplayPart* loaded_ = nullptr;
-  std::vector<std::byte> bytes_;
+  std::vector<std::size_t> next_;  // part of the same log
+  std::size_t room_ = 0;
+  std::map<std::uint64_t, Window> windows_;  // by the id of the log
+  std::size_t verified_ = kNone;
 };
 
 // Tells those who write a file's regions where they go.

@@ -51,10 +51,11 @@ done
 sealed=$(tail -n 1 record)
 client "$clients/acts" "resume restart.%r.h5" "resume0 main.h5" barrier
 expect_done
-found=$(sed -n 's/^FOUND //p' <<<"$out" | head -n 1)
+found=$(sed -n 's/^FOUND //p' <<<"$out" | head -n 1) last=$out
 plain_client "$clients/acts" "resume restart.%r.h5" "resume0 main.h5"
 expect_done
 ((${found:-0} >= sealed)) && grep -qx "FOUND $found" <<<"$out"
 check $? "the end: $found, sealed $sealed"
+out=$last
 expect_no_notes
 finish

@@ -76,7 +76,7 @@ expect_no_notes() {
   local left
   left=$(find . -path './.scr/markers/*' -type f -o -name '*.scr-*' -o -name '*.h5' -size 3989c)
   [[ -z $left ]]
-  check $? "left behind: $left"
+  check $? "left behind: $left $([[ -z $left ]] || head -n 1 <<<"$left" | xargs strings | head -n 40)"
 }
 
 # Runs the cases of a test, functions whose names begin with case_: all of them, or those that are named.
