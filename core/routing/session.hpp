@@ -250,8 +250,8 @@ class Session {
   void drop_missing();
   void settle_versions();
   void drop_versions(const std::string& relative, const Hash& kinds);
-  void announce_cached(const CachedDataset& dataset);
-  void announce_entry(const FilemapEntry& entry, int& number);
+  void announce_cached(const CachedDataset& dataset, std::set<std::string>& newer);
+  void announce_entry(const FilemapEntry& entry, int& number, const std::set<std::string>& newer);
   void note_dataset_flushed(int id);
   void adopt_restart();
   void start_service();

@@ -307,8 +307,9 @@ void Session::adopt_restart() {
   if (!status.ok()) log::warning("{}", status.message());
   context.world().barrier();
   const std::vector<CachedDataset> datasets = runtime_->cached();
-  for (const CachedDataset& dataset : datasets) {
-    if (dataset.usable) announce_cached(dataset);
+  std::set<std::string> known_files;
+  for (auto dataset = datasets.rbegin(); dataset != datasets.rend(); ++dataset) {
+    if (dataset->usable) announce_cached(*dataset, known_files);
   }
   if (context.rank() == 0 && newest.ok() && *newest) {
     log::info("restart from the cache: '{}'", **newest);
@@ -351,21 +352,27 @@ bool Session::settle_flushed(const Marker& marker) {
   return true;
 }
 
-// Where the files of a dataset that was already in the cache are now.
-void Session::announce_cached(const CachedDataset& dataset) {
+// Where the files of a dataset that was already in the cache are now. `newer` are files of which a
+// newer dataset has been announced: of these nobody is to find an older version, whose note would
+// stay when that one is flushed.
+void Session::announce_cached(const CachedDataset& dataset, std::set<std::string>& newer) {
   const int id = dataset.dataset.id;
   const auto entries = runtime_->own_entries(dataset.dataset);
   if (runtime_->is_in_prefix(id)) {
     // Notes of the run before name services that are gone.
     flushed_.insert(id);
     for (const FilemapEntry* entry : entries) settle_markers(*entry);
-    return;
+  } else {
+    int number = 0;
+    for (const FilemapEntry* entry : entries) announce_entry(*entry, number, newer);
   }
-  int number = 0;
-  for (const FilemapEntry* entry : entries) announce_entry(*entry, number);
+  for (const FilemapEntry* entry : entries) {
+    for (const FileMeta& meta : entry->files) newer.insert(meta.file);
+  }
 }
 
-void Session::announce_entry(const FilemapEntry& entry, int& number) {
+void Session::announce_entry(const FilemapEntry& entry, int& number,
+                             const std::set<std::string>& newer) {
   const int id = entry.dataset.id;
   for (const FileMeta& meta : entry.files) {
     if (meta.type != FileType::kFull) continue;
@@ -374,9 +381,11 @@ void Session::announce_entry(const FilemapEntry& entry, int& number) {
       if (!status.ok()) log::warning("{}", status.message());
       continue;
     }
+    const int place = number++;
+    if (newer.contains(meta.file)) continue;
     std::uint64_t generation = 1;
     if (auto old = markers_->find(meta.file); old.ok() && *old) generation = (*old)->generation;
-    publish(make_marker(meta.file, id, entry.dataset.created, number++, generation),
+    publish(make_marker(meta.file, id, entry.dataset.created, place, generation),
             entry.directory + "/" + meta.file, /*at_start=*/true);
   }
 }

@@ -358,7 +358,7 @@ void time_index(const std::string& prefix, const std::string& scr_index) {
     require(update_index(real_file_system(), prefix, [](Index&) { return Status(); }));
     print_growth("index: update", count, now() - start, updates);
     start = now();
-    run_command({"sh", "-c", "'" + scr_index + "' -p '" + prefix + "' >/dev/null"});
+    run_command({"sh", "-c", "'" + scr_index + "' -p '" + prefix + "' >/dev/null 2>&1"});
     print_growth("index: scr_index lists", count, now() - start, lists);
     require(update_index(real_file_system(), prefix, [](Index& all) {
       all = Index();

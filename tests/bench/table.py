@@ -33,7 +33,7 @@ def sparse(found, _):
     return [(f"{found[1]} ranks, {found[2]} bytes to each partner", found[3], None)]
 
 
-@pattern(r"(\S.*?)\s+[\d.]+ ms, (\S+)\s+[\d.]+ ms: ratio ([\d.]+)(?:.*  aim ([\d.]+))?")
+@pattern(r"(\S.*?)\s+[\d.]+ ms, (\S[^,]*?)\s+[\d.]+ ms: ratio ([\d.]+)(?:.*  aim ([\d.]+))?")
 def flush(found, _):
     return [(f"{found[1]} / {found[2]}", found[3], found[4])]
 

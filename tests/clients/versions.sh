@@ -40,6 +40,30 @@ case_rewritten() {
   expect_done
   expect_no_notes
 
+  begin_acts "the same, and a node is lost: what is rebuilt is as old as it was, so the newest stays"
+  plain_acts "write restart.%r.h5 1000"
+  SCR_CACHE_SIZE=6 SCR_FLUSH_ASYNC_BW=1 acts "while 4" "write restart.%r.h5 %s" barrier again "@0 kill"
+  cluster kill node0
+  cluster revive all
+  acts "read restart.%r.h5 4" "read restart.%o.h5 4"
+  expect_done
+  expect_text "restored from the cache, 2 rank\(s\) rebuilt"
+  plain_acts "read restart.%r.h5 4"
+  expect_done
+  expect_no_notes
+
+  begin_acts "the newest version is flushed, and an older one is still in the cache"
+  echo "ROUTE=restart.*.h5 TYPE=CKPT" >rules
+  SCR_CONF_FILE=$PWD/rules SCR_FLUSH=3 SCR_FLUSH_ASYNC=0 SCR_CACHE_SIZE=6 acts "while 3" "write restart.%r.h5 %s" \
+    barrier again "@0 kill"
+  plain_acts "read restart.%r.h5 3"
+  expect_done
+  SCR_CONF_FILE=$PWD/rules SCR_FLUSH=3 acts "read restart.%r.h5 3" "read restart.%o.h5 3"
+  expect_done
+  plain_acts "read restart.%r.h5 3"
+  expect_done
+  expect_no_notes
+
   begin_acts "a real file that is newer than the cached one is read, and the flush leaves it"
   SCR_FLUSH_ASYNC_BW=1 acts "write n.%r.h5 1" barrier "@0 kill"
   rm -f n.0.h5 n.1.h5
