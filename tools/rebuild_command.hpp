@@ -1,6 +1,7 @@
 // What scr_rebuild_xor, scr_rebuild_partner and scr_rebuild_rs share.
 #pragma once
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/base/path.hpp"
@@ -52,6 +53,10 @@ inline Result<int> rebuild(const RebuildArguments& arguments, redundancy::Scheme
                        flush::scan_dataset(fs, prefix, arguments.directory));
   for (const std::string& problem : scan.problems)
     fmt::print(stderr, "{}: {}\n", command, text::escape(problem));
+  if (arguments.set && !scan.sets.contains(*arguments.set)) {
+    return not_found(fmt::format("dataset {} ('{}') has no redundancy set {}", scan.dataset().id,
+                                 text::escape(scan.dataset().name), *arguments.set));
+  }
   std::vector<int> rebuilt;
   if (!arguments.dry_run) {
     flush::RebuildOptions options;
@@ -69,7 +74,16 @@ inline Result<int> rebuild(const RebuildArguments& arguments, redundancy::Scheme
     if (!arguments.dry_run) fmt::print("ranks rebuilt: {}\n", fmt::join(rebuilt, ","));
     if (!scan.recoverable()) fmt::print("unrecoverable: {}\n", scan.why_unrecoverable);
   }
-  return scan.recoverable() ? 0 : 3;
+  if (!scan.recoverable()) return 3;
+  if (arguments.dry_run || arguments.set) return 0;
+  for (int rank = 0; rank < scan.dataset().ranks; ++rank) {
+    if (!scan.missing.contains(rank) || std::ranges::find(rebuilt, rank) != rebuilt.end()) continue;
+    return failed_precondition(
+        fmt::format("rank {} is still missing: its set is not {}, so another scr_rebuild_* command "
+                    "is needed",
+                    rank, redundancy::scheme_name(scheme)));
+  }
+  return 0;
 }
 
 inline int rebuild_main(int argc, char** argv, redundancy::Scheme scheme, const char* command) {
@@ -80,8 +94,9 @@ inline int rebuild_main(int argc, char** argv, redundancy::Scheme scheme, const 
   app.footer(
       "scr_scavenge does the same by itself; this is for a scavenge that was cut. One process, "
       "without MPI.\nscr_scavenge then adds the dataset to the index.\n"
-      "Exit codes: 0 nothing is missing any more; 1 failed; 2 wrong use; 3 unrecoverable: too much "
-      "is lost.");
+      "Exit codes: 0 nothing is missing any more (of the set, with --set); 1 failed; 2 wrong use; "
+      "3 "
+      "unrecoverable: too much is lost.");
   RebuildArguments arguments;
   app.add_option("-p,--prefix", arguments.prefix,
                  "Prefix directory (default: the working directory)");

@@ -20,12 +20,13 @@ bool is_option(std::string_view word) { return word.size() > 1 && word.front() =
 bool is_mpi(Kind kind) { return kind == Kind::kOpenMpi || kind == Kind::kHydra; }
 
 // mpirun and mpiexec are the names of many launchers; only they themselves tell which they are.
+// Open MPI 4's mpirun calls itself "Open MPI", its mpiexec and orterun "OpenRTE".
 Kind kind_of_mpirun(const std::string& program) {
   const ProcessResult told =
       run_program({program, "--version"}, {.timeout = std::chrono::seconds(30)});
   const std::string text = told.output + told.errors;
-  if (text.find("Open MPI") != std::string::npos || text.find("prte") != std::string::npos) {
-    return Kind::kOpenMpi;
+  for (const std::string_view name : {"Open MPI", "OpenRTE", "prte"}) {
+    if (text.find(name) != std::string::npos) return Kind::kOpenMpi;
   }
   const bool hydra =
       text.find("HYDRA") != std::string::npos || text.find("Intel(R) MPI") != std::string::npos;

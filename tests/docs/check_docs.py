@@ -12,6 +12,7 @@ Looks at README.md, h5examples/README.md and docs/**/*.md, and fails with a line
 - a test that is named and does not exist: tests/FILE, with its case (a function case_NAME, or a word) behind it
 - a message in docs/troubleshooting.md that no source has
 - a CMake option in docs/administrators.md or the Spack recipe that CMake does not have
+- an option of a command, long and short, that no test which is about the command gives it
 """
 import html
 import re
@@ -189,6 +190,26 @@ def check_cmake_options(source):
                 fail(source / page, 1, f"CMake has no option {name}")
 
 
+def options_of(text):
+    """The options of a --help, each as all of its names."""
+    for found in re.finditer(r"^\s+((?:-\w,)*)((?:--[a-z0-9-]+,?)+)", text, re.M):
+        names = re.findall(r"-\w(?=,)", found[1]) + re.findall(r"--[a-z0-9-]+", found[2])
+        if names[-1] not in ("--help", "--version"):
+            yield names
+
+
+def check_use(source, commands, binaries):
+    tests = {file: file.read_text(errors="replace") for file in (source / "tests").rglob("*")
+             if file.suffix in (".sh", ".cpp", ".py", ".cmake", ".txt") and "bench" not in file.parts}
+    for command in sorted(commands):
+        about = re.compile(rf"\b{command}\b")
+        text = "\n".join(text for file, text in tests.items()
+                         if about.search(text) or re.search(rf"\b{command[4:]}\b", file.stem))
+        for names in options_of(help_of(binaries / command)):
+            if not re.search(rf"(?<![\w-])({'|'.join(map(re.escape, names))})(?![\w-])", text):
+                fail(source / "tests", 1, f"no test uses {names[-1]} of {command}")
+
+
 def main():
     source, binaries = Path(sys.argv[1]), Path(sys.argv[2])
     table = (source / "docs" / "parameters.md").read_text()
@@ -206,6 +227,7 @@ def main():
     check_pictures(source)
     check_messages(source)
     check_cmake_options(source)
+    check_use(source, commands, binaries)
     for line in failures:
         print(line)
     print(f"{len(pages(source))} pages, {len(failures)} failures")

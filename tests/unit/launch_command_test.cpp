@@ -70,6 +70,9 @@ TEST_F(Launch, FindsTheProgramOfSrunFluxHydraAndNone) {
   const LaunchCommand hydra = parsed({mpiexec(), "-genv", "A", "b", "-n", "4", "-ppn", "2", "./a"});
   EXPECT_EQ(hydra.kind(), LaunchCommand::Kind::kHydra);
   EXPECT_THAT(hydra.program(), ElementsAre("./a"));
+  make_program("mpiexec.openmpi", "mpiexec (OpenRTE) 4.1.4");
+  const LaunchCommand openrte = parsed({directory_ / "mpiexec.openmpi", "-n", "4", "./a"});
+  EXPECT_EQ(openrte.kind(), LaunchCommand::Kind::kOpenMpi);
   const LaunchCommand none = parsed({"./a", "-n", "4"});
   EXPECT_EQ(none.kind(), LaunchCommand::Kind::kNone);
   EXPECT_THAT(none.program(), ElementsAre("./a", "-n", "4"));

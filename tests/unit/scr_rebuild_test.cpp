@@ -43,10 +43,10 @@ class ScrRebuild : public ::testing::TestWithParam<Scheme> {
   }
 
   // Only arguments of this test go to the shell. JSON is on standard output alone.
-  Output run(const std::string& arguments, bool errors = true) const {
-    const std::string line =
-        fmt::format("timeout 60 {}/{} -p '{}' {} 2>{}", TEST_BIN_DIR, GetParam().command,
-                    job_.prefix(), arguments, errors ? "&1" : "/dev/null");
+  Output run(const std::string& arguments, bool errors = true,
+             const std::string& command = GetParam().command) const {
+    const std::string line = fmt::format("timeout 60 {}/{} -p '{}' {} 2>{}", TEST_BIN_DIR, command,
+                                         job_.prefix(), arguments, errors ? "&1" : "/dev/null");
     Output output;
     FILE* pipe = ::popen(line.c_str(), "r");
     std::array<char, 4096> buffer{};
@@ -90,6 +90,30 @@ TEST_P(ScrRebuild, MakesFilesOfLostRanksAnew) {
   SavedDataset saved;
   saved.directory = "scr.dataset.1";
   job_.expect_saved(saved, 1);
+}
+
+TEST_P(ScrRebuild, RebuildsOneSetIfAsked) {
+  lose(GetParam().bearable);
+  const auto before = ScavengeJob::snapshot(job_.prefix());
+  const Output none = run("--set 77 scr.dataset.1");
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_THAT(none.text, HasSubstr("has no redundancy set 77"));
+  EXPECT_EQ(ScavengeJob::snapshot(job_.prefix()), before);
+  const Output one = run("--set 0 scr.dataset.1");
+  EXPECT_EQ(one.exit_code, 0) << one.text;
+  const Output rest = run("scr.dataset.1");
+  EXPECT_EQ(rest.exit_code, 0) << rest.text;
+  EXPECT_THAT(rest.text, ::testing::Not(HasSubstr("no rank is missing")));
+  EXPECT_THAT(run("scr.dataset.1").text, HasSubstr("no rank is missing"));
+}
+
+TEST_P(ScrRebuild, SaysSoIfItsSchemeDoesNotHelp) {
+  lose(GetParam().bearable);
+  const std::string other =
+      GetParam().command == "scr_rebuild_xor" ? "scr_rebuild_rs" : "scr_rebuild_xor";
+  const Output output = run("scr.dataset.1", true, other);
+  EXPECT_EQ(output.exit_code, 1) << output.text;
+  EXPECT_THAT(output.text, HasSubstr("is still missing: its set is not"));
 }
 
 TEST_P(ScrRebuild, SaysWhatIsLostAndWritesNothing) {

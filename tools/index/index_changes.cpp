@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/base/path.hpp"
 #include "core/base/text.hpp"
 #include "flush/flush.hpp"
@@ -14,10 +16,15 @@ namespace {
 using flush::Index;
 using flush::IndexEntry;
 
-// A dataset by its name or by the name of its directory below .scr.
+// A dataset by its name, by the name of its directory below .scr, or by its number (the newest that
+// has it).
 const IndexEntry* find(const Index& index, const std::string& name) {
-  const IndexEntry* entry = index.find_name(name);
-  return entry != nullptr ? entry : index.find_directory(name);
+  if (const IndexEntry* entry = index.find_name(name)) return entry;
+  if (const IndexEntry* entry = index.find_directory(name)) return entry;
+  const auto number = text::parse_int(name);
+  const auto found = std::ranges::find_if(
+      index.entries(), [&](const IndexEntry& entry) { return number && entry.id() == *number; });
+  return found == index.entries().end() ? nullptr : &*found;
 }
 
 Status unknown(const std::string& name) {

@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# Options of commands that no other test uses, on a job of one machine: two ranks, three checkpoints in the cache, the
+# second of them in the prefix directory; then the program was killed.
+#   options.sh BUILD_DIR
+set -uo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+source "$here/local_lib.sh"
+user=$(id -un)
+mkdir prefix cache
+export SCR_PREFIX=$work/prefix SCR_CNTL_BASE=$work/cache SCR_CACHE_BASE=$work/cache SCR_JOB_ID=options SCR_CACHE_SIZE=4
+export SCR_FLUSH=2 SCR_NODELIST=$(hostname) SCR_LOG_SYSLOG_ENABLE=0
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+# What runs a command on a node, here on this machine: AGENT HOST WORD...
+printf '#!/bin/sh\nshift\nexec sh -c "$*"\n' > agent
+chmod +x agent
+export SCR_REMOTE_SHELL=$work/agent
+cd prefix || exit 1
+mpiexec -n 2 "$build/tests/native_app" 5 1 2000 --die-at 4 > "$work/app.out" 2>&1
+cd ..
+cntl=$work/cache/$user/scr.options
+
+echo "-- hosts and nodes"
+run 0 scr_glob_hosts --compress 'n1,n2,n3,n07,n5'
+has '^n\[1-3,5\],n07$|^n\[1-3\],n07,n5$|^n\[1-3,07,5\]$'
+run 0 scr_glob_hosts -z 'a[1-3],a4'
+has '^a\[1-4\]$'
+run 0 scr_check_node --cntl "$work/cache:1MB" --free
+has PASS
+run 1 scr_check_node --cntl "$work/cache:9000000TB" --free
+has 'FAIL.*free|free.*FAIL'
+run 0 scr_list_down_nodes --no-ping --timeout 20 "$(hostname)"
+printf '#!/bin/sh\nexec sleep 20\n' > sleeper
+chmod +x sleeper
+SCR_REMOTE_SHELL=$work/sleeper run 1 scr_list_down_nodes --no-ping --timeout 0.5 --reason othernode
+has 'othernode: .*no answer in time'
+run 0 scr_cntl_dir --prefix "$SCR_PREFIX"
+has "^$cntl\$"
+
+echo "-- the flush file"
+run 0 scr_flush_file --list-ckpt
+has '^1$'
+has '^3$'
+run 0 scr_flush_file --list-output
+has_not '[0-9]'
+run 0 scr_flush_file --json --list-ckpt
+json 'len(data) == 3'
+run 1 scr_flush_file --need-flush 2
+run 0 scr_flush_file --need-flush 3
+
+echo "-- hash files"
+run 0 scr_print_hash_file --tree "$SCR_PREFIX/.scr/index.scr"
+has '\+- '
+run 0 scr_print_hash_file --json "$SCR_PREFIX/.scr/index.scr"
+json 'isinstance(data, dict) and len(data) > 0'
+run 0 scr_print_hash_file --indent 7 "$SCR_PREFIX/.scr/index.scr"
+has '^ {7}[^ ]'
+run 2 scr_print_hash_file --indent 17 "$SCR_PREFIX/.scr/index.scr"
+
+echo "-- halt"
+run 0 scr_halt --prefix "$SCR_PREFIX" --after +10m --checkpoints 3
+run 0 scr_halt --prefix "$SCR_PREFIX" --list
+has 'ExitAfter'
+run 0 scr_halt --prefix "$SCR_PREFIX" --unset-after
+run 0 scr_halt --prefix "$SCR_PREFIX" --list --json
+json '"3" in str(data) and "after" not in str(data).lower()'
+run 0 scr_halt --prefix "$SCR_PREFIX" --remove
+
+echo "-- the log"
+run 0 scr_log_event --prefix "$SCR_PREFIX" --type flush --dset 2 --name 'step 2' --secs 1.5 --bytes 4000 --files 2 --failed \
+  --note 'by hand' --jobid options --run tester
+run 0 cat "$SCR_PREFIX/.scr/log.jsonl"
+has '"event":"flush".*by hand'
+run 0 python3 -c 'import json, sys
+event = [json.loads(line) for line in open(sys.argv[1])][-1]
+print(json.dumps(event))' "$SCR_PREFIX/.scr/log.jsonl"
+json 'data["files"] == 2 and data["bytes"] == 4000 and "tester" in str(data) and data.get("ok") in (False, 0)'
+run 0 scr_ckpt_interval --prefix "$SCR_PREFIX" --cost 50 --mtbf 10000 --restart 100 --json
+json 'data["daly_seconds"] > 0 and "100" in str(data)'
+
+SCR_JOB_ID=options run 0 scr_report --prefix "$SCR_PREFIX" --json
+json '"runs" in data and "bandwidth" in data'
+echo "-- ready to run"
+run 0 scr_prerun --prefix "$SCR_PREFIX"
+run 0 scr_test_runtime --prefix "$SCR_PREFIX" --json
+json 'isinstance(data, dict)'
+run 0 scr_test_runtime --prefix "$SCR_PREFIX" --quiet
+[[ ! -s $work/stdout ]] && ok || not_ok "--quiet printed: $out"
+
+echo "-- scr_run"
+run 0 scr_run --outside --check --hdf5 none -- mpiexec -n 2 "$build/tests/native_app" 1 1 100
+has 'native_app'
+run 0 scr_halt --prefix "$SCR_PREFIX" --remove
+SCR_JOB_ID=other run 7 scr_run --outside --runs 2 --wait 0 --no-postrun --hdf5 none -- sh -c "echo started >> $work/starts; exit 7"
+has_not 'scr_postrun'
+[[ $(wc -l < starts) == 2 ]] && ok || not_ok "--runs 2 started it $(wc -l < starts) times"
+# The program sees the daemon's lock in the control directory.
+SCR_JOB_ID=other run 0 scr_run --outside --runs 1 --transfer --no-postrun --hdf5 none -- sh -c "
+  mkdir -p $work/cache/$user/scr.other
+  for i in \$(seq 80); do ls $work/cache/$user/scr.other/transfer_daemon.* && exit 0; sleep 0.1; done
+  exit 9"
+sleep 60 & sleeping=$!
+SCR_RUN_ID=someone sleep 60 & marked=$!
+run 0 scr_end_run --list someone
+has "^$marked\$"
+has_not "^$sleeping\$"
+kill $sleeping $marked
+
+echo "-- what is in the cache only is saved"
+run 0 scr_scavenge --prefix "$SCR_PREFIX" --user "$user" --jobid options --nodes "$(hostname)" --timeout 20 --copy-timeout 60 --id 1 --quiet
+run 0 scr_index -p "$SCR_PREFIX" --verify 1
+run 0 scr_copy --cntldir "$cntl" --prefix "$SCR_PREFIX" --id 1 --dir scr.dataset.1 --mark
+run 1 scr_flush_file --need-flush 1
+run 0 scr_postrun --prefix "$SCR_PREFIX" --user "$user" --jobid options --jobset "$(hostname)" --timeout 20 --copy-timeout 60
+has 'dataset 3 .*saved'
+run 0 scr_index -p "$SCR_PREFIX" --verify-all
+run 0 scr_index -p "$SCR_PREFIX" --check --patience 5 --no-cache
+run 2 scr_index -p "$SCR_PREFIX" --check --patience 0
+run 0 scr_index -p "$SCR_PREFIX" --current 2
+run 0 scr_index -p "$SCR_PREFIX" --current
+has 'step 2'
+run 0 scr_index -p "$SCR_PREFIX" --delete 1
+run 0 scr_index -p "$SCR_PREFIX" --no-cache --json
+json '"step 1" not in str(data) and "step 3" in str(data)'
+finish
