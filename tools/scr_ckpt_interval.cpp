@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "core/base/path.hpp"
+#include "tools/command.hpp"
 #include "tools/report/interval.hpp"
 
 namespace {
@@ -70,13 +71,7 @@ int main(int argc, char** argv) {
       ->type_name("SECONDS")
       ->check(CLI::NonNegativeNumber);
   app.add_flag("-j,--json", options.json, "Print JSON");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto code = scr::tools::parse(app, argc, argv)) return *code;
   const scr::Status status = run(options);
-  if (status.ok()) return 0;
-  fmt::print(stderr, "scr_ckpt_interval: {}\n", status.message());
-  return 1;
+  return status.ok() ? 0 : scr::tools::fail("scr_ckpt_interval", status);
 }

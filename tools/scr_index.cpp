@@ -13,6 +13,7 @@
 #include "core/base/text.hpp"
 #include "flush/fetch.hpp"
 #include "flush/parity.hpp"
+#include "tools/command.hpp"
 #include "tools/index/extract.hpp"
 #include "tools/index/find_expression.hpp"
 #include "tools/index/index_changes.hpp"
@@ -475,11 +476,7 @@ int main(int argc, char** argv) {
       "their HDF5 files."};
   Options options;
   define(app, options);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto code = scr::tools::parse(app, argc, argv)) return *code;
   options.show_current = app.get_option_group("actions")->count("--current") > 0;
   auto prefix = scr::normalize(options.prefix);
   if (prefix.ok()) options.prefix = *prefix;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/hash_file.hpp"
+#include "tools/command.hpp"
 
 namespace {
 
@@ -35,11 +36,7 @@ int main(int argc, char** argv) {
   auto* tree_flag = app.add_flag("-t,--tree", tree, "Draw a tree, single values as 'key = value'");
   app.add_flag("-j,--json", json, "Print JSON")->excludes(tree_flag);
   app.add_option("-i,--indent", indent, "Spaces per level")->check(CLI::Range(0, 16));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto code = scr::tools::parse(app, argc, argv)) return *code;
 
   int exit_code = 0;
   for (const std::string& file : files) {

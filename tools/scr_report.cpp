@@ -6,6 +6,7 @@
 
 #include "core/base/path.hpp"
 #include "core/base/text.hpp"
+#include "tools/command.hpp"
 #include "tools/report/report.hpp"
 
 namespace {
@@ -68,13 +69,7 @@ int main(int argc, char** argv) {
       ->type_name("SECONDS")
       ->check(CLI::PositiveNumber);
   app.add_flag("-j,--json", options.json, "Print JSON instead");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto code = scr::tools::parse(app, argc, argv)) return *code;
   const scr::Status status = run(options);
-  if (status.ok()) return 0;
-  fmt::print(stderr, "scr_report: {}\n", status.message());
-  return 1;
+  return status.ok() ? 0 : scr::tools::fail("scr_report", status);
 }

@@ -9,6 +9,7 @@
 
 #include "core/base/path.hpp"
 #include "flush/transfer_daemon.hpp"
+#include "tools/command.hpp"
 
 namespace {
 
@@ -86,11 +87,7 @@ int main(int argc, char** argv) {
   auto* send_option =
       app.add_option("--send", command, "Only give the daemon a command: RUN, STOP or EXIT")
           ->transform(CLI::CheckedTransformer(commands));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (const auto code = scr::tools::parse(app, argc, argv)) return *code;
   options.poll = std::chrono::duration<double>(poll);
   options.idle_exit = std::chrono::duration<double>(idle_exit);
   umask(0);  // the transfer file has the mode that the program would have used

@@ -8,8 +8,6 @@
 // the operation / time of the baseline before it). `aim` is what the project wants to reach.
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,36 +26,18 @@
 #include "flush/index.hpp"
 #include "flush/rank2file.hpp"
 #include "redundancy/redundancy.hpp"
+#include "tests/bench/mpi_bench.hpp"
 
 namespace scr::flush {
 namespace {
 
 namespace fs = std::filesystem;
 
-void require(const Status& status) {
-  if (status.ok()) return;
-  fmt::print(stderr, "flush_bench: {}\n", status.to_string());
-  MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
-// The commands that are measured need the cores, so a rank that is done must not spin.
-void sleeping_barrier() {
-  MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Ibarrier(MPI_COMM_WORLD, &request);
-  for (int done = 0; done == 0;) {
-    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-    if (done == 0) ::usleep(20);
-  }
-}
+using bench::median;
+using bench::now;
+using bench::require;
+using bench::run_command;
+using bench::sleeping_barrier;
 
 // The time that all ranks together take.
 double timed(const std::function<void()>& action) {
@@ -66,18 +46,6 @@ double timed(const std::function<void()>& action) {
   action();
   sleeping_barrier();
   return now() - start;
-}
-
-void run_command(std::vector<std::string> words) {
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  pid_t process = 0;
-  int status = -1;
-  if (::posix_spawnp(&process, arguments[0], nullptr, nullptr, arguments.data(), environ) != 0 ||
-      ::waitpid(process, &status, 0) != process || status != 0) {
-    require(internal_error(words[0] + " failed"));
-  }
 }
 
 std::vector<std::byte> random_block(std::size_t size, unsigned seed) {

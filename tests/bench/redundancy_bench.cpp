@@ -12,8 +12,6 @@
 // wants to reach.
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,36 +25,17 @@
 #include "core/base/text.hpp"
 #include "core/mpi/mpi_communicator.hpp"
 #include "redundancy/redundancy.hpp"
+#include "tests/bench/mpi_bench.hpp"
 
 namespace scr::redundancy {
 namespace {
 
-void require(const Status& status) {
-  if (status.ok()) return;
-  fmt::print(stderr, "redundancy_bench: {}\n", status.to_string());
-  MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
+using bench::median;
+using bench::now;
+using bench::require;
+using bench::sleeping_barrier;
 
 double least(const std::vector<double>& values) { return *std::ranges::min_element(values); }
-
-// The processes of cp need the cores, so a rank that is done must not spin.
-void sleeping_barrier() {
-  MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Ibarrier(MPI_COMM_WORLD, &request);
-  for (int done = 0; done == 0;) {
-    MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-    if (done == 0) ::usleep(20);
-  }
-}
 
 struct Operation {
   std::string name;
@@ -132,19 +111,11 @@ class Bench {
   }
 
   double copy() {
-    std::string from = path_ / kSource;
-    std::string to = path_ / "copy";
+    const std::string to = path_ / "copy";
     std::filesystem::remove(to);
-    char program[] = "cp";
-    char* const arguments[] = {program, from.data(), to.data(), nullptr};
     sleeping_barrier();
     const double start = now();
-    pid_t process = 0;
-    int status = -1;
-    if (::posix_spawnp(&process, "cp", nullptr, nullptr, arguments, environ) != 0 ||
-        ::waitpid(process, &status, 0) != process || status != 0) {
-      require(internal_error("cp failed"));
-    }
+    bench::run_command({"cp", path_ / kSource, to});
     const double end = now();
     sleeping_barrier();
     std::filesystem::remove(to);
