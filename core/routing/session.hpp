@@ -140,6 +140,7 @@ class Session {
     int processes = 0;
     int number = 0;
     bool open = false;
+    bool noted = false;                    // there is a marker already, although it is open
     shared_file::LogFile* file = nullptr;  // while it is open
     int passed = 0;                        // as of RoutedFile
     std::chrono::steady_clock::time_point opened;
@@ -229,6 +230,7 @@ class Session {
   Status enter_shared_window(SharedWindowFile& entry, const std::string& absolute,
                              std::int64_t number, std::uint64_t generation, bool goes_on,
                              std::unique_ptr<shared_file::Log>& log);
+  Status shared_synced(const std::string& absolute);
   Status shared_closed(const std::string& absolute, const shared_file::LogFile::Closed& closed,
                        bool first);
   void forget_shared(const std::string& absolute);

@@ -394,6 +394,9 @@ Result<std::unique_ptr<SharedFile>> Session::open_logs(const std::shared_ptr<Com
   options.closed = [this, absolute, first = comm->rank() == 0](const LogFile::Closed& closed) {
     return shared_closed(absolute, closed, first);
   };
+  // Others can open the file once it is synced, but what it has of an older version they would not
+  // find.
+  if (!base) options.synced = [this, absolute] { return shared_synced(absolute); };
   options.stays_open = [this, absolute, comm](LogFile& file) {
     if (!move_shared(absolute, file, *comm).ok()) return;
     const std::lock_guard lock(mutex_);
@@ -468,6 +471,17 @@ Status Session::enter_shared_window(SharedWindowFile& entry, const std::string& 
   return exports_->publish(entry.log_id, cache, entry.path.substr(cache.path().size() + 1));
 }
 
+// On the first process: processes that do not have the file open find what was written so far.
+Status Session::shared_synced(const std::string& absolute) {
+  const std::lock_guard lock(mutex_);
+  const auto known = shared_window_.find(absolute);
+  if (known == shared_window_.end() || !runtime_ || known->second.noted) return {};
+  known->second.marker.written = now_ns();
+  SCR_RETURN_IF_ERROR(markers_->put(known->second.marker, markers_visible()));
+  known->second.noted = true;
+  return {};
+}
+
 // --- closing -------------------------------------------------------------------------------------
 
 Status Session::shared_closed(const std::string& absolute, const LogFile::Closed& closed,
@@ -491,10 +505,12 @@ Status Session::shared_closed(const std::string& absolute, const LogFile::Closed
           "'{}' is dropped, for it could not be written: {}; an older file of that name stays",
           absolute, closed.status.message());
       (void)homes_->drop(entry.marker.id);
+      if (entry.noted) drop_marker(entry.marker);
     }
     forget_shared(absolute);
   } else if (!closed.written) {
     if (first) (void)homes_->drop(entry.marker.id);
+    if (first && entry.noted) drop_marker(entry.marker);
     forget_shared(absolute);
   } else {
     runtime_->note_checksum(entry.path, closed.log_crc);

@@ -209,7 +209,10 @@ Status LogFile::sync() {
   Communicator& comm = *options_.comm;
   if (File* const plain = plain_; plain != nullptr)
     return agree_all(comm, plain->sync(), "syncing a file");
-  SCR_RETURN_IF_ERROR(agree_all(comm, publish(), "syncing a file"));
+  Status status = publish();
+  // Before anybody has come back from the sync and can tell others to open the file.
+  if (status.ok() && comm.rank() == 0 && options_.synced) status = options_.synced();
+  SCR_RETURN_IF_ERROR(agree_all(comm, status, "syncing a file"));
   if (++syncs_ > kSyncsBeforeClose && options_.stays_open) options_.stays_open(*this);
   return {};
 }

@@ -33,6 +33,8 @@ class LogFile final : public SharedFile {
     bool created = false;  // there was no such file, so there is one now, even if nobody writes
     // Not collective: told at the end of close(), with the same status on all processes.
     std::function<Status(const Closed&)> closed;
+    // Not collective: told on the first process when it has published what it wrote before a sync.
+    std::function<Status()> synced;
     // Collective: told when the file was synced so often that it must be meant to stay open.
     std::function<void(LogFile&)> stays_open;
   };

@@ -379,6 +379,39 @@ static void odd_views(void) {
   remove_file();
 }
 
+/* Some write and sync, and keep the file open; the last rank opens it by itself and reads. */
+static void read_while_open(void) {
+  const int reads = rank == size - 1;
+  MPI_Comm group;
+  MPI_Comm_split(MPI_COMM_WORLD, reads, rank, &group);
+  MPI_File file = MPI_FILE_NULL;
+  for (int round = 1; round <= 4; round++) {
+    char mine[100], seen[100];
+    memset(mine, 16 * round + rank, sizeof mine);
+    if (!reads) {
+      if (round == 1)
+        OK(MPI_File_open(group, name, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+      OK(MPI_File_write_at(file, 100 * rank, mine, 100, MPI_BYTE, MPI_STATUS_IGNORE));
+      OK(MPI_File_sync(file));
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (reads) {
+      OK(MPI_File_open(group, name, MPI_MODE_RDONLY, MPI_INFO_NULL, &file));
+      for (int writer = 0; writer < size - 1; writer++) {
+        MPI_Status status;
+        OK(MPI_File_read_at(file, 100 * writer, seen, 100, MPI_BYTE, &status));
+        memset(mine, 16 * round + writer, sizeof mine);
+        EXPECT(bytes_of(&status) == 100 && memcmp(seen, mine, sizeof seen) == 0);
+      }
+      OK(MPI_File_close(&file));
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  if (!reads) OK(MPI_File_close(&file));
+  MPI_Comm_free(&group);
+  remove_file();
+}
+
 #if MPI_VERSION >= 4
 static void large_counts(void) {
   make_file(100);
@@ -408,6 +441,7 @@ int main(int argc, char** argv) {
   atomicity();
   hints();
   odd_views();
+  read_while_open();
 #if MPI_VERSION >= 4
   large_counts();
 #endif
