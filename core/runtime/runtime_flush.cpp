@@ -147,10 +147,13 @@ Status Runtime::clean_prefix() {
             return entry.complete && entry.dataset.id == cached.dataset.id &&
                    entry.dataset.created == cached.dataset.created;
           });
-      auto begun = flush::find_intent(c.fs(), c.job().prefix, cached.dataset);
-      if (there) message.at("THERE").at(std::to_string(cached.dataset.id));
-      if (!there && begun.ok() && !begun->empty())
-        message.at("RESUME").at(std::to_string(cached.dataset.id));
+      if (there) {
+        message.at("THERE").at(std::to_string(cached.dataset.id));
+        continue;
+      }
+      const auto begun = flush::find_intent(c.fs(), c.job().prefix, cached.dataset);
+      if (!begun.ok()) log::warning("{}", begun.status().message());
+      if (begun.ok() && !begun->empty()) message.at("RESUME").at(std::to_string(cached.dataset.id));
     }
   }
   SCR_RETURN_IF_ERROR(agree(c.world(), status, "cleaning the prefix directory"));

@@ -247,7 +247,9 @@ TEST_P(WithoutLocks, AChangeThatWasOvertakenIsMadeAnew) {
   ASSERT_TRUE(add(1, fs_).ok());
   int tries = 0;
   const Status status = update_index(fs_, prefix(), [&](Index& index) -> Status {
-    if (++tries == 1) EXPECT_TRUE(add(2, fs_).ok());  // another process, at the same time
+    if (++tries == 1) {  // another process, at the same time
+      EXPECT_TRUE(add(2, fs_).ok());
+    }
     index.put(entry(3));
     return {};
   });

@@ -295,7 +295,9 @@ TEST_F(RanksTest, OneRankWithAnOpenFileKeepsTheWindowOpen) {
     rank.look();
     EXPECT_EQ(real("c.1.h5"), "marker");
     comm.barrier();
-    if (held.ok()) EXPECT_TRUE(held->file->close().ok());
+    if (held.ok()) {
+      EXPECT_TRUE(held->file->close().ok());
+    }
     rank.look();
     EXPECT_EQ(real("c.1.h5"), "c");
     rank.session.finish();
@@ -332,7 +334,9 @@ TEST_F(RanksTest, AFileThatAnotherRankDeletedIsGoneForAll) {
     Rank rank(comm);
     write(rank.session, "c." + std::to_string(comm.rank()) + ".h5", "c");
     rank.look();
-    if (comm.rank() == 0) EXPECT_TRUE(rank.session.remove(name("c.1.h5")).ok());
+    if (comm.rank() == 0) {
+      EXPECT_TRUE(rank.session.remove(name("c.1.h5")).ok());
+    }
     comm.barrier();
     EXPECT_EQ(real("c.1.h5"), "missing");
     rank.session.finish();
