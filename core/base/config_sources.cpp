@@ -10,6 +10,7 @@
 
 #include "core/base/config_parser.hpp"
 #include "core/base/config_value.hpp"
+#include "core/base/text.hpp"
 
 #ifndef H5SCR_SYSTEM_CONFIG
 #define H5SCR_SYSTEM_CONFIG "/etc/scr/scr.conf"
@@ -227,6 +228,17 @@ Result<ConfigSources> ConfigSources::from_hash(const Hash& hash, const Environme
     sources.calls.push_back(std::move(call));
   }
   return sources;
+}
+
+std::vector<std::string> split_settings(std::string_view text) {
+  std::string lines(text);
+  std::ranges::replace(lines, '\n', ';');
+  std::vector<std::string> settings;
+  for (std::string_view line : text::split(lines, ';')) {
+    line = text::trim(line);
+    if (!line.empty()) settings.emplace_back(line);
+  }
+  return settings;
 }
 
 std::string ReadOptions::default_system_file() { return H5SCR_SYSTEM_CONFIG; }

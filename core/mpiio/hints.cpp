@@ -99,6 +99,7 @@ Hints parse_hints(std::string_view text) {
     std::string value;
     std::string rest;
     if (!(words >> key >> value) || key.starts_with('#') || words >> rest) continue;
+    if (line.find('\0') != std::string::npos) continue;  // no text
     hints.emplace(key, value);
   }
   return hints;

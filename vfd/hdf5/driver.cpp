@@ -21,9 +21,9 @@
 #include <string_view>
 #include <utility>
 
+#include "core/base/config_sources.hpp"
 #include "core/base/filesystem.hpp"
 #include "core/base/log.hpp"
-#include "core/base/text.hpp"
 #include "core/routing/session.hpp"
 #include "vfd/hdf5/h5fd_scr.h"
 #ifdef H5SCR_HDF5_PLUGIN
@@ -115,20 +115,13 @@ std::string driver_settings(Hdf5Library&, hid_t) {
 }
 #endif
 
-// Lines as of a configuration file, with ';' between them.
 Status configure(const std::string& text) {
   if (text.empty()) return {};
   static auto& last = *new std::string;  // HDF5 calls one callback at a time
   if (text == last) return {};
-  std::string lines = text;
-  std::ranges::replace(lines, '\n', ';');
-  std::vector<std::string> calls;
-  for (std::string_view line : text::split(lines, ';')) {
-    line = text::trim(line);
-    if (!line.empty()) calls.emplace_back(line);
-  }
-  SCR_RETURN_IF_ERROR(routing::Session::process().configure(calls).with_context(
-      fmt::format("the driver configuration '{}'", text)));
+  SCR_RETURN_IF_ERROR(routing::Session::process()
+                          .configure(config::split_settings(text))
+                          .with_context(fmt::format("the driver configuration '{}'", text)));
   last = text;
   return {};
 }
