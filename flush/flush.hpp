@@ -83,6 +83,7 @@ class Flush {
   void abandon(Communicator& world);
 
   const DatasetDescriptor& dataset() const { return dataset_; }
+  std::string directory() const { return prefix_ + "/.scr/" + directory_name_; }
   std::int64_t attempt() const { return intent_.attempt; }
   std::uint64_t bytes_done() const { return progress_.bytes_done; }
   std::uint64_t bytes_total() const { return bytes_total_; }
@@ -111,7 +112,6 @@ class Flush {
   Status sync_plan();
   Status commit();
   Status rename_own(Communicator& world);
-  std::string directory() const { return prefix_ + "/.scr/" + directory_name_; }
 
   FileSystem& fs_;
   std::string prefix_;

@@ -22,7 +22,9 @@ constexpr int kMaxCopies = 10000;  // of one dataset id
 constexpr int kMaxRetries = 100;   // of an update that others overtook
 
 std::string index_name(const std::string& prefix) { return prefix + "/.scr/index.scr"; }
-std::string link_name(const std::string& prefix) { return prefix + "/scr.current"; }
+std::string link_name(const std::string& prefix) {
+  return prefix + "/" + std::string(kCurrentLinkName);
+}
 std::string link_target(const std::string& directory) { return ".scr/" + directory; }
 
 void add_times(Hash& hash, std::string_view key, const std::vector<std::string>& times) {

@@ -7,12 +7,15 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/dataset.hpp"
 #include "core/base/filesystem.hpp"
 
 namespace scr::flush {
+
+inline constexpr std::string_view kCurrentLinkName = "scr.current";
 
 struct IndexEntry {
   std::string directory;  // below .scr, e.g. "scr.dataset.6" or "scr.dataset.6.1"

@@ -1,6 +1,8 @@
 #include "core/runtime/context.hpp"
 
 #include <fmt/format.h>
+
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <span>
@@ -44,6 +46,17 @@ Result<std::unique_ptr<Context>> Context::create(FileSystem& fs,
   return context;
 }
 
+namespace {
+
+constexpr const char* kNodeSign = "node.scrinfo";
+
+Result<config::Config> build_config(const Hash& message, const config::Environment& environment) {
+  SCR_ASSIGN_OR_RETURN(auto sources, config::ConfigSources::from_hash(message, environment));
+  return config::Config::build(std::move(sources));
+}
+
+}  // namespace
+
 // Rank 0 alone reads files; every rank then builds the same configuration from what it sent.
 Status Context::configure(const RunOptions& options) {
   const config::Environment environment = config::Environment::current();
@@ -61,9 +74,10 @@ Status Context::configure(const RunOptions& options) {
   }
   SCR_RETURN_IF_ERROR(agree(world(), status, "reading the configuration"));
   SCR_RETURN_IF_ERROR(broadcast_hash(world(), message, 0));
-  SCR_ASSIGN_OR_RETURN(auto sources, config::ConfigSources::from_hash(message, environment));
-  SCR_ASSIGN_OR_RETURN(config::Config config, config::Config::build(std::move(sources)));
-  config_ = std::make_unique<config::Config>(std::move(config));
+  // Variables that the configuration names may be set on some ranks and not on others.
+  auto config = build_config(message, environment);
+  SCR_RETURN_IF_ERROR(agree(world(), config.status(), "reading the configuration"));
+  config_ = std::make_unique<config::Config>(*std::move(config));
   log::set_verbosity(static_cast<int>(config_->get_uint("SCR_DEBUG")));
   warn_after_ = config_->get_double("SCR_COLLECTIVE_WARNING");
   give_up_after_ = config_->get_double("SCR_COLLECTIVE_TIMEOUT");
@@ -191,8 +205,36 @@ Status Context::open_store(const config::StoreDescriptor& descriptor) {
     status = directory.status();
   }
   SCR_RETURN_IF_ERROR(agree(world(), status, "opening the cache directory"));
+  SCR_RETURN_IF_ERROR(check_own_storage(*store));
   stores_[descriptor.directory] = std::move(store);
   return {};
+}
+
+// Collective. Files of ranks that moved are copied to their new node and deleted on the old one: on
+// storage that is taken for the node's own, and is not, that would be the only copy. Each node
+// leaves its name, and must find it there.
+Status Context::check_own_storage(const Store& store) {
+  if (store.descriptor.group != "NODE" || node_count() == 1) return {};
+  const bool leads = node().rank() == 0;
+  const At sign(*store.directory, kNodeSign);
+  const std::string text = fmt::format("{} {}", host_, rank());
+  const auto bytes = std::as_bytes(std::span(text));
+  // A full device is no reason to stop: datasets then go elsewhere.
+  const bool wrote = !leads || fs().write_file_atomically(sign, bytes, /*durable=*/false).ok();
+  if (!world().all_true(wrote)) return {};
+  Status status;
+  if (leads) {
+    auto found = fs().read_file(sign);
+    if (found.ok() && !std::ranges::equal(*found, bytes)) {
+      status = invalid_argument(fmt::format(
+          "'{0}' is storage that several nodes share, and not this node's own: say so by a line "
+          "'STORE={0} GROUP=WORLD' in the configuration, or choose another directory",
+          store.descriptor.directory));
+    }
+  }
+  status = agree(world(), status, "opening the cache directory");
+  if (leads) (void)fs().remove_if_exists(sign);
+  return status;
 }
 
 namespace {

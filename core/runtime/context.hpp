@@ -74,6 +74,10 @@ class Context {
   // Not collective: makes control and cache directories once more, after somebody removed them.
   Status make_directories_again();
 
+  // Name of this rank's group of that kind: its host for NODE, one for all for WORLD, else what the
+  // GROUPS line of its host says.
+  Result<std::string> group_value(const std::string& group) const;
+
   // The redundancy descriptor for a dataset; never null after create().
   const ActiveRedundancy& redundancy_for(int id, bool output) const;
 
@@ -86,11 +90,8 @@ class Context {
   Result<Slot> try_slot();
   Status open_directories();
   Status open_store(const config::StoreDescriptor& descriptor);
+  Status check_own_storage(const Store& store);
   Status activate_redundancy(const config::RedundancyDescriptor& descriptor);
-  // Name of this rank's group of that kind: its host for NODE, one for all for WORLD, else what the
-  // GROUPS line of its host says.
-  Result<std::string> group_value(const std::string& group) const;
-
   FileSystem* fs_ = nullptr;
   std::unique_ptr<Communicator> world_;
   NodeCommunicators nodes_;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <deque>
+#include <map>
+#include <optional>
 #include <thread>
 
 #include "core/base/checksum.hpp"
@@ -206,6 +208,18 @@ class Receiver {
   Status status_;
 };
 
+using Identity = std::pair<dev_t, ino_t>;
+
+// Which files the names of an entry stand for now; none for one that is not there.
+std::vector<std::optional<Identity>> identities(FileSystem& fs, const FilemapEntry& entry) {
+  std::vector<std::optional<Identity>> all;
+  for (const FileMeta& meta : entry.files) {
+    const auto info = fs.info(entry.directory + "/" + meta.file);
+    all.push_back(info.ok() ? std::optional(Identity(info->device, info->inode)) : std::nullopt);
+  }
+  return all;
+}
+
 void run(std::vector<Sender>& senders, std::optional<Receiver>& receiver) {
   std::size_t sending = 0;  // one rank's files at a time
   while (sending < senders.size() || (receiver && !receiver->done())) {
@@ -233,8 +247,11 @@ Status move_files(Context& context, Cache& cache, int dataset,
   }
   std::vector<Sender> senders;
   senders.reserve(outgoing.size());
+  std::map<int, std::vector<std::optional<Identity>>> sent_files;
   for (const OutgoingFiles& out : outgoing) {
-    senders.emplace_back(context, *cache.filemap().get(out.rank, dataset), out.rank);
+    const FilemapEntry& entry = *cache.filemap().get(out.rank, dataset);
+    senders.emplace_back(context, entry, out.rank);
+    sent_files[out.rank] = identities(context.fs(), entry);
   }
   std::optional<Receiver> receiver;
   if (incoming) receiver.emplace(context, *incoming);
@@ -253,7 +270,13 @@ Status move_files(Context& context, Cache& cache, int dataset,
   if (incoming && status.ok()) acknowledgements.push_back({incoming->from, {}});
   for (const RankMessage& acknowledged :
        context.world().sparse_exchange(std::move(acknowledgements))) {
-    SCR_RETURN_IF_ERROR(cache.remove_entry(acknowledged.rank, dataset));
+    // If the names now stand for other files, sender and receiver have one storage, and these are
+    // the receiver's.
+    const FilemapEntry* entry = cache.filemap().get(acknowledged.rank, dataset);
+    const bool own =
+        entry != nullptr && identities(context.fs(), *entry) == sent_files[acknowledged.rank];
+    SCR_RETURN_IF_ERROR(own ? cache.remove_entry(acknowledged.rank, dataset)
+                            : cache.forget(acknowledged.rank, dataset));
   }
   return status.ok() ? sent : status;
 }

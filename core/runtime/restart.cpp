@@ -49,6 +49,18 @@ int next_dataset(Context& context, const Cache& cache, int bound) {
   return static_cast<int>(context.world().all_reduce(mine, ReduceOp::kMax));
 }
 
+// Where files of this rank would have to be to be used without moving them: on its node, or on a
+// store that its nodes share.
+std::string place_of(const Context& context, const std::string& store) {
+  for (const auto& descriptor : context.config().stores()) {
+    if (descriptor.directory != store || descriptor.group == "NODE") continue;
+    if (auto value = context.group_value(descriptor.group); value.ok()) {
+      return descriptor.group + "=" + *value;
+    }
+  }
+  return context.host();
+}
+
 // The dataset's descriptor: of the copies that say it is complete if there is one (a rank marks its
 // copy only after all ranks have their files and redundancy data in place, so one mark is enough),
 // the newest. A node that was away for some runs may bring files of an id that was written anew
@@ -80,18 +92,14 @@ Status share_dataset(Restoration& r) {
   SCR_ASSIGN_OR_RETURN(r.dataset, DatasetDescriptor::from_hash(hash));
   for (int rank : r.cache.filemap().ranks(r.id)) {
     if (r.cache.filemap().get(rank, r.id)->dataset.created == created) continue;
-    log::info("deleting files of rank {} of an older dataset with the id {}", rank, r.id);
-    SCR_RETURN_IF_ERROR(r.cache.remove_entry(rank, r.id));
+    // On a store that nodes share, the files of the newer dataset have the same names.
+    const auto stored = StoredDescriptor::from_hash(r.cache.filemap().get(rank, r.id)->redundancy);
+    const bool shared = stored.ok() && place_of(r.context, stored->store) != r.context.host();
+    log::info("{} files of rank {} of an older dataset with the id {}",
+              shared ? "forgetting" : "deleting", rank, r.id);
+    SCR_RETURN_IF_ERROR(shared ? r.cache.forget(rank, r.id) : r.cache.remove_entry(rank, r.id));
   }
   return {};
-}
-
-// Where files of this rank would have to be to be used without moving them.
-std::string place_of(const Context& context, const std::string& store) {
-  for (const auto& descriptor : context.config().stores()) {
-    if (descriptor.directory == store && descriptor.group == "WORLD") return "WORLD";
-  }
-  return context.host();
 }
 
 // --- distribute

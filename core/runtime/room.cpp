@@ -40,6 +40,23 @@ bool is_in_memory(const Directory& directory) {
 
 }  // namespace
 
+namespace {
+
+// What the kernel takes back from a group when it needs memory: pages of files on disks. Those of
+// files in memory are not among them.
+std::uint64_t reclaimable(FileSystem& fs, const std::string& group) {
+  const auto text = read_text(fs, group + "/memory.stat");
+  std::uint64_t sum = 0;
+  for (std::string_view line : text::split(text.value_or(""), '\n')) {
+    for (const std::string_view key : {"inactive_file ", "active_file "}) {
+      if (line.starts_with(key)) sum += text::parse_uint(line.substr(key.size())).value_or(0);
+    }
+  }
+  return sum;
+}
+
+}  // namespace
+
 std::optional<std::uint64_t> memory_left(FileSystem& fs, const std::string& root,
                                          const std::string& self) {
   auto path = group_path(fs, self);
@@ -50,7 +67,8 @@ std::optional<std::uint64_t> memory_left(FileSystem& fs, const std::string& root
     const auto limit = read_number(fs, root + group + "/memory.max");
     const auto used = read_number(fs, root + group + "/memory.current");
     if (limit && used) {
-      const std::uint64_t here = *limit > *used ? *limit - *used : 0;
+      const std::uint64_t kept = *used - std::min(*used, reclaimable(fs, root + group));
+      const std::uint64_t here = *limit > kept ? *limit - kept : 0;
       left = left ? std::min(*left, here) : here;
     }
     if (group.rfind('/') == std::string::npos) break;

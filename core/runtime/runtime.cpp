@@ -25,11 +25,7 @@ Result<std::unique_ptr<Runtime>> Runtime::start(FileSystem& fs, std::unique_ptr<
   SCR_RETURN_IF_ERROR(runtime->restore());
   SCR_RETURN_IF_ERROR(runtime->clean_prefix());
   // Programs that do not call SCR_* read where the data is.
-  const bool wanted = runtime->restart_candidate() == nullptr ||
-                      runtime->context_->config().get_bool("SCR_GLOBAL_RESTART");
-  if (options.mode == config::Mode::kNative && wanted) {
-    SCR_RETURN_IF_ERROR(runtime->fetch_newest());
-  }
+  if (options.mode == config::Mode::kNative) SCR_RETURN_IF_ERROR(runtime->fetch_newest());
   const config::Config& config = runtime->context_->config();
   runtime->timer_ = CheckpointTimer(
       {config.get_uint("SCR_CHECKPOINT_INTERVAL"), config.get_double("SCR_CHECKPOINT_SECONDS"),

@@ -166,6 +166,12 @@ class Runtime {
   void set_flush_state(const DatasetDescriptor& dataset, bool flushing, bool in_prefix);
   Status final_flush();
   Status fetch_newest();
+  Result<Hash> list_restarts(const CachedDataset* cached);
+  bool user_chose(flush::Index& index, const CachedDataset* cached);
+  bool is_usable_in_cache(const DatasetDescriptor& dataset);
+  void restart_from(const DatasetDescriptor& dataset);
+  Status try_fetch(const DatasetDescriptor& dataset, const std::string& directory_name,
+                   bool make_current);
   Status fetch(const DatasetDescriptor& dataset, const std::string& directory_name);
   Result<std::optional<flush::RankFiles>> shared_files_of(const std::string& directory);
   // Whether a restart reads the files in the prefix directory where they are.
@@ -180,7 +186,7 @@ class Runtime {
       const std::function<Status(const std::function<void(std::uint64_t)>& progress)>& read);
   Status fetch_to_cache(const std::string& directory_name, const flush::RankFiles& files);
   Status check_fetched(const flush::RankFiles& files);
-  void mark_fetched(const std::string& directory_name, bool ok);
+  void mark_fetched(const std::string& directory_name, bool ok, bool make_current);
 
   DatasetDescriptor describe(const std::string& name, int flags);
   Status announce(const std::string& name, int flags);
@@ -194,6 +200,8 @@ class Runtime {
 
   Status record_files(bool valid);
   Status complete_bypassed(bool valid);
+  bool is_committed(const std::string& directory);
+  void tell_alive();
   void plan_containers(FilemapEntry& entry);
   Status encode();
   Status seal();
@@ -201,7 +209,8 @@ class Runtime {
   void end_writing(const Status& status);
   // Removes the oldest datasets of a store until `keep` are left; keeps output that is only here.
   Status evict(const std::string& store, std::uint64_t keep);
-  std::string store_of(int dataset) const;
+  std::string agree_on_store(int dataset);
+  bool may_leave(const CachedDataset& cached) const;
   Status remember(const CachedDataset& dataset);
   Status forget(int dataset);
   CachedDataset* find_cached(const std::string& name);
@@ -211,6 +220,8 @@ class Runtime {
       const std::string& name,
       const std::function<void(flush::Index&, const std::string& directory)>& change);
   Status unknown_dataset(const std::string& name);
+  Status check_no_dataset_in_hand(std::string_view call) const;
+  void offer_older_than(const DatasetDescriptor& failed);
 
   std::unique_ptr<Context> context_;
   std::unique_ptr<Cache> cache_;
@@ -227,6 +238,7 @@ class Runtime {
   CheckpointTimer timer_;
   FlushFile flush_file_;
   bool flush_leftovers_ = false;  // a flush of this run has failed
+  bool flush_overdue_ = false;    // the last flush of a checkpoint has failed
   std::vector<DatasetDescriptor> to_resume_;
   std::vector<CachedDataset> cached_;  // ascending by id, the same on all ranks
   std::optional<DatasetInWriting> writing_;

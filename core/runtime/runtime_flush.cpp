@@ -207,7 +207,11 @@ void Runtime::set_flush_state(const DatasetDescriptor& dataset, bool flushing, b
 Status Runtime::flush_dataset(const DatasetDescriptor& dataset, bool background) {
   if (in_prefix(dataset) || flusher_->is_flushing(dataset.id)) return {};
   set_flush_state(dataset, true, false);
-  if (background) return flusher_->begin(dataset);
+  if (background) {
+    Status begun = flusher_->begin(dataset);
+    if (!begun.ok()) settle({{dataset, begun, 0}});
+    return begun;
+  }
   const double start = now();
   FlushOutcome outcome{dataset, flusher_->flush(dataset), 0};
   outcome.seconds = now() - start;
@@ -221,6 +225,7 @@ void Runtime::settle(const std::vector<FlushOutcome>& outcomes) {
   for (const FlushOutcome& outcome : outcomes) {
     set_flush_state(outcome.dataset, false, outcome.status.ok());
     flush_leftovers_ = flush_leftovers_ || !outcome.status.ok();
+    if (outcome.dataset.is_checkpoint()) flush_overdue_ = !outcome.status.ok();
     if (context_->rank() != 0) continue;
     log_.once(EventType::kFlush,
               {.ok = outcome.status.ok(),
@@ -273,7 +278,7 @@ void Runtime::trim_prefix(std::uint64_t keep) {
 }
 
 // Output always; of checkpoints every SCR_FLUSH-th by its id, so that the rhythm is kept across
-// restarts.
+// restarts, and the next one after a flush that failed.
 Status Runtime::flush_if_due() {
   const config::Config& config = context_->config();
   const auto interval = static_cast<std::int64_t>(config.get_uint("SCR_FLUSH"));
@@ -283,7 +288,7 @@ Status Runtime::flush_if_due() {
     const bool newest = &dataset == &cached.back();
     const bool due =
         dataset.dataset.output || (newest && interval > 0 && dataset.dataset.is_checkpoint() &&
-                                   dataset.dataset.checkpoint % interval == 0);
+                                   (flush_overdue_ || dataset.dataset.checkpoint % interval == 0));
     if (!due || !dataset.usable) continue;
     const bool background = flusher_->type_of(dataset.dataset) != config::FlushType::kSync;
     Status status = flush_dataset(dataset.dataset, background);
@@ -339,72 +344,131 @@ Status Runtime::flush_wait(const std::string& name) {
 // --- fetch
 // ----------------------------------------------------------------------------------------------
 
-// From the current checkpoint backwards, until one is whole.
+// On rank 0: the checkpoints of the prefix directory that a restart should use rather than what the
+// cache has, best first: newer ones, or the one that the user has chosen and those before it.
+Result<Hash> Runtime::list_restarts(const CachedDataset* cached) {
+  Context& c = *context_;
+  Hash message;
+  SCR_ASSIGN_OR_RETURN(flush::Index index, flush::read_index(c.fs(), c.job().prefix));
+  const bool chosen = restart_below_ == 0 && user_chose(index, cached);
+  const bool all = chosen || cached == nullptr || c.config().get_bool("SCR_GLOBAL_RESTART");
+  if (chosen) message.set_value("CHOSEN", 1);
+  int position = 0;
+  for (const auto* entry : index.restart_candidates()) {
+    if (!all && entry->dataset.created <= cached->dataset.created) continue;
+    if (restart_below_ > 0 && entry->id() >= restart_below_) continue;
+    Hash& candidate = message.at("LIST").at(std::to_string(position++));
+    candidate.set_value("DIR", entry->directory);
+    candidate.set("DSET", entry->dataset.to_hash());
+  }
+  return message;
+}
+
+// Whether a user said which checkpoint to restart from: by SCR_CURRENT, which becomes current here,
+// or by making one current that is not the newest. What was written since then counts for more.
+bool Runtime::user_chose(flush::Index& index, const CachedDataset* cached) {
+  const Context& c = *context_;
+  const std::string wanted = c.config().get_string("SCR_CURRENT");
+  if (const flush::IndexEntry* entry = index.find_name(wanted); entry && !wanted.empty()) {
+    index.set_current(std::string(entry->directory));
+    return true;
+  }
+  if (!wanted.empty()) log::warning("SCR_CURRENT names '{}', which is not in the index", wanted);
+  if (cached == nullptr || index.current().empty()) return false;
+  const auto newest = std::find_if(
+      index.entries().begin(), index.entries().end(), [](const flush::IndexEntry& entry) {
+        return entry.complete && entry.failed.empty() && entry.dataset.is_checkpoint();
+      });
+  if (newest == index.entries().end() || newest->directory == index.current()) return false;
+  const auto link = c.fs().info(c.job().prefix + "/" + std::string(flush::kCurrentLinkName));
+  return link.ok() && link->mtime_ns / 1000 >= cached->dataset.created;
+}
+
+// Brings the checkpoint to restart from to the cache, if that has none, or an older one, or not the
+// one that the user wants.
 Status Runtime::fetch_newest() {
   Context& c = *context_;
   if (!c.config().get_bool("SCR_FETCH")) return {};
-  Hash message;
-  Status status;
-  if (c.rank() == 0) {
-    auto index = flush::read_index(c.fs(), c.job().prefix);
-    status = index.status();
-    if (index.ok()) {
-      const std::string wanted = c.config().get_string("SCR_CURRENT");
-      if (!wanted.empty()) {
-        const flush::IndexEntry* entry = index->find_name(wanted);
-        if (entry)
-          index->set_current(entry->directory);
-        else
-          log::warning("SCR_CURRENT names '{}', which is not in the index", wanted);
-      }
-      int position = 0;
-      for (const auto* entry : index->restart_candidates()) {
-        Hash& candidate = message.at(std::to_string(position++));
-        candidate.set_value("DIR", entry->directory);
-        candidate.set("DSET", entry->dataset.to_hash());
-      }
-    }
-  }
-  SCR_RETURN_IF_ERROR(agree(c.world(), status, "reading the index"));
-  SCR_RETURN_IF_ERROR(broadcast_hash(c.world(), message, 0));
-  for (std::size_t i = 0; i < message.size(); ++i) {
-    const Hash& candidate = *message.get(std::to_string(i));
+  const CachedDataset* cached = restart_candidate();
+  Result<Hash> listed = Hash();
+  if (c.rank() == 0) listed = list_restarts(cached);
+  SCR_RETURN_IF_ERROR(agree(c.world(), listed.status(), "reading the index"));
+  SCR_RETURN_IF_ERROR(broadcast_hash(c.world(), *listed, 0));
+  const Hash* list = listed->get("LIST");
+  const bool chosen = listed->contains("CHOSEN");
+  bool passed_over = false;  // one that may be sound
+  for (std::size_t i = 0; list != nullptr && i < list->size(); ++i) {
+    const Hash& candidate = *list->get(std::to_string(i));
     SCR_ASSIGN_OR_RETURN(DatasetDescriptor dataset,
                          DatasetDescriptor::from_hash(*candidate.get("DSET")));
     SCR_ASSIGN_OR_RETURN(std::string directory_name, candidate.require_value("DIR"));
-    EventToken event;
-    if (c.rank() == 0) event = log_.begin(EventType::kFetch, dataset.id, dataset.name);
-    status = fetch(dataset, directory_name);
-    if (c.rank() == 0) {
-      log_.end(event,
-               {.ok = status.ok(), .bytes = dataset.size, .note = std::string(status.message())});
-      if (status.ok())
-        log::info("dataset {} ('{}') {} the prefix directory", dataset.id, dataset.name,
-                  in_place_ ? "will be read in" : "fetched from");
-      else
-        log::warning("cannot fetch dataset {} ('{}'): {}", dataset.id, dataset.name,
-                     status.message());
-    }
+    Status status = is_usable_in_cache(dataset) && !reads_in_place()
+                        ? Status()
+                        : try_fetch(dataset, directory_name, !passed_over);
     if (status.ok()) {
-      mark_fetched(directory_name, true);
+      if (chosen) restart_from(dataset);
       return {};
     }
-    // Another number of ranks is no fault of the data; neither is a disk that is full or out of
-    // reach.
-    if (status.code() == StatusCode::kFailedPrecondition) return status;
-    if (!status.is_transient()) mark_fetched(directory_name, false);
+    passed_over = passed_over || status.may_hide_sound_data();
+    // Another number of ranks is no fault of the data.
+    if (status.code() != StatusCode::kFailedPrecondition) continue;
+    if (cached == nullptr) return status;
+    break;
   }
   return {};
 }
 
-void Runtime::mark_fetched(const std::string& directory_name, bool ok) {
+bool Runtime::is_usable_in_cache(const DatasetDescriptor& dataset) {
+  const CachedDataset* cached = find_cached_id(dataset.id);
+  return cached != nullptr && cached->usable && cached->dataset.created == dataset.created;
+}
+
+// Of what the cache has, newer checkpoints stay, but are not offered in this run.
+void Runtime::restart_from(const DatasetDescriptor& dataset) {
+  const bool newer = std::any_of(cached_.begin(), cached_.end(), [&](const CachedDataset& cached) {
+    return cached.usable && cached.dataset.is_checkpoint() && cached.dataset.id > dataset.id;
+  });
+  if (newer && context_->rank() == 0) {
+    log::warning(
+        "restarting from dataset {} ('{}'), which is current, although a newer one is in "
+        "the cache",
+        dataset.id, dataset.name);
+  }
+  restart_below_ = dataset.id + 1;
+}
+
+// With `make_current` a later run begins with this one, too.
+Status Runtime::try_fetch(const DatasetDescriptor& dataset, const std::string& directory_name,
+                          bool make_current) {
+  const bool tells = context_->rank() == 0;
+  EventToken event;
+  if (tells) event = log_.begin(EventType::kFetch, dataset.id, dataset.name);
+  Status status = fetch(dataset, directory_name);
+  if (tells) {
+    log_.end(event,
+             {.ok = status.ok(), .bytes = dataset.size, .note = std::string(status.message())});
+    if (status.ok())
+      log::info("dataset {} ('{}') {} the prefix directory", dataset.id, dataset.name,
+                in_place_ ? "will be read in" : "fetched from");
+    else
+      log::warning("cannot fetch dataset {} ('{}'): {}", dataset.id, dataset.name,
+                   status.message());
+  }
+  // Neither is a disk that is full or out of reach a fault of the data.
+  const bool faulty = !status.ok() && status.code() != StatusCode::kFailedPrecondition &&
+                      !status.may_hide_sound_data();
+  if (status.ok() || faulty) mark_fetched(directory_name, status.ok(), make_current);
+  return status;
+}
+
+void Runtime::mark_fetched(const std::string& directory_name, bool ok, bool make_current) {
   if (context_->rank() != 0) return;
   Status status = flush::update_index(
       context_->fs(), context_->job().prefix, [&](flush::Index& index) -> Status {
         flush::IndexEntry* entry = index.find_directory(directory_name);
         if (entry == nullptr) return {};
         (ok ? entry->fetched : entry->failed).push_back(flush::timestamp_now());
-        if (ok) index.set_current(directory_name);
+        if (ok && make_current) index.set_current(directory_name);
         if (!ok && index.current() == directory_name) index.set_current("");
         return {};
       });
@@ -421,11 +485,10 @@ Status Runtime::fetch(const DatasetDescriptor& dataset, const std::string& direc
   if (shared) return offer_in_place(dataset, directory_name, std::move(*shared));
   auto files = flush::read_rank2file(c.world(), c.fs(), directory);
   SCR_RETURN_IF_ERROR(agree(c.world(), files.status(), "reading rank2file", Report::kQuiet));
+  const bool contained = c.world().any_true(
+      std::any_of(files->begin(), files->end(), [](const auto& file) { return file.contained(); }));
   if (reads_in_place()) {
-    const bool contained = std::any_of(files->begin(), files->end(),
-                                       [](const auto& file) { return file.contained(); });
-    if (!c.world().any_true(contained))
-      return offer_in_place(dataset, directory_name, std::move(*files));
+    if (!contained) return offer_in_place(dataset, directory_name, std::move(*files));
     if (c.rank() == 0) {
       log::warning(
           "dataset {} ('{}') is in containers, so its files cannot be read where they are "
@@ -444,7 +507,8 @@ Status Runtime::fetch(const DatasetDescriptor& dataset, const std::string& direc
   writing_->dataset.complete = false;
   writing_->redundancy = &c.redundancy_for(dataset.id, dataset.output);
   Status status = begin_writing(/*fetching=*/true);
-  if (status.ok() && writing_->bypass) {
+  const bool no_room = writing_->bypass;
+  if (status.ok() && no_room) {
     status = {StatusCode::kNoSpace, "there is no room for it in the cache"};
   }
   if (status.ok()) status = fetch_to_cache(directory_name, *files);
@@ -455,6 +519,9 @@ Status Runtime::fetch(const DatasetDescriptor& dataset, const std::string& direc
   if (!status.ok()) (void)cache_->remove_dataset(dataset.id);
   writing_.reset();
   if (status.ok()) set_flush_state(dataset, false, true);
+  if (no_room && status.code() == StatusCode::kNoSpace && !contained) {
+    return offer_in_place(dataset, directory_name, std::move(*files));
+  }
   return status;
 }
 

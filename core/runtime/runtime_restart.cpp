@@ -39,7 +39,8 @@ Status Runtime::restore() {
   }
   cached_ = std::move(*cached);
   std::uint64_t rebuilt = 0;
-  for (const CachedDataset& dataset : cached_) {
+  for (CachedDataset& dataset : cached_) {
+    dataset.store = agree_on_store(dataset.dataset.id);
     last_dataset_ = std::max(last_dataset_, dataset.dataset.id);
     last_checkpoint_ = std::max(last_checkpoint_, dataset.dataset.checkpoint);
     rebuilt += dataset.rebuilt_ranks;
@@ -143,9 +144,31 @@ Status Runtime::complete_restart(bool valid) {
                                     "the program could not read its files of dataset {} ('{}')",
                                     candidate->dataset.id, candidate->dataset.name)),
                         "the restart");
-  // The data stays where it is; this run just offers an older checkpoint next time.
-  if (!status.ok()) restart_below_ = candidate->dataset.id;
+  if (!status.ok()) offer_older_than(DatasetDescriptor(candidate->dataset));
   return status;
+}
+
+// A checkpoint that the program cannot read stays where it is, but is not offered again: in this
+// run an older one is, of the cache or of the prefix directory.
+void Runtime::offer_older_than(const DatasetDescriptor& failed) {
+  restart_below_ = failed.id;
+  Status status;
+  if (context_->rank() == 0) {
+    status = flush::update_index(
+        context_->fs(), context_->job().prefix, [&](flush::Index& index) -> Status {
+          for (const flush::IndexEntry& entry : index.entries()) {
+            if (entry.id() != failed.id || entry.dataset.created != failed.created) continue;
+            index.find_directory(entry.directory)->failed.push_back(flush::timestamp_now());
+            if (index.current() == entry.directory) index.set_current("");
+            break;
+          }
+          return {};
+        });
+  }
+  if (!status.ok()) log::warning("{}", status.message());
+  if (context_->transparent()) return;
+  status = fetch_newest();
+  if (!status.ok() && context_->rank() == 0) log::warning("{}", status.message());
 }
 
 // During a restart a rank finds the files that it wrote, and no others, unless the dataset is read
@@ -220,9 +243,16 @@ Status Runtime::unknown_dataset(const std::string& name) {
   return status;
 }
 
+Status Runtime::check_no_dataset_in_hand(std::string_view call) const {
+  if (in_dataset()) return wrong_moment(fmt::format("{} while a dataset is being written", call));
+  if (in_restart_) return wrong_moment(fmt::format("{} during a restart", call));
+  return {};
+}
+
 // Datasets written from here on are newer than all that exist: ids never go back.
 Status Runtime::set_current(const std::string& name) {
-  if (in_dataset()) return wrong_moment("SCR_Current while a dataset is being written");
+  SCR_RETURN_IF_ERROR(check_no_dataset_in_hand("SCR_Current"));
+  settle(flusher_->wait());  // or what is being flushed would make itself current afterwards
   const bool drop_newer = context_->config().get_bool("SCR_DROP_AFTER_CURRENT");
   SCR_ASSIGN_OR_RETURN(
       int id, change_index(name, [&](flush::Index& index, const std::string& directory) {
@@ -255,7 +285,7 @@ Status Runtime::set_current(const std::string& name) {
 
 // Out of the cache and the index; flushed files stay where they are.
 Status Runtime::drop(const std::string& name) {
-  if (in_dataset()) return wrong_moment("SCR_Drop while a dataset is being written");
+  SCR_RETURN_IF_ERROR(check_no_dataset_in_hand("SCR_Drop"));
   settle(flusher_->wait());
   SCR_ASSIGN_OR_RETURN(int id,
                        change_index(name, [](flush::Index& index, const std::string& directory) {
@@ -270,7 +300,7 @@ Status Runtime::drop(const std::string& name) {
 }
 
 Status Runtime::remove(const std::string& name) {
-  if (in_dataset()) return wrong_moment("SCR_Delete while a dataset is being written");
+  SCR_RETURN_IF_ERROR(check_no_dataset_in_hand("SCR_Delete"));
   settle(flusher_->wait());
   std::string directory_name;
   SCR_ASSIGN_OR_RETURN(int id, change_index(name, [&](flush::Index&, const std::string& directory) {

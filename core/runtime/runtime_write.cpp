@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
@@ -36,6 +37,21 @@ Result<std::pair<std::uint64_t, std::uint32_t>> sync_and_checksum(FileSystem& fs
   SCR_RETURN_IF_ERROR(file->sync());
   SCR_RETURN_IF_ERROR(file->close());
   return flush::checksum_file(fs, path);
+}
+
+// Makes the directories durable that route_file() has made for these files.
+Status sync_directories(FileSystem& fs, const std::string& prefix, const flush::RankFiles& files) {
+  std::set<std::string> directories = {prefix};
+  for (const flush::StoredFile& file : files) {
+    for (std::size_t slash = file.file.rfind('/'); slash != std::string::npos && slash > 0;
+         slash = file.file.rfind('/', slash - 1)) {
+      directories.insert(prefix + "/" + file.file.substr(0, slash));
+    }
+  }
+  for (const std::string& directory : directories) {
+    SCR_RETURN_IF_ERROR(fs.sync_directory(directory));
+  }
+  return {};
 }
 
 // Whether the program's buffer can hold the path.
@@ -157,7 +173,12 @@ Status Runtime::begin_writing(bool fetching) {
         writing_->bypass ? c.job().prefix : redundancy.dataset_directory(writing_->dataset.id);
     entry.redundancy = descriptor.to_hash();
   });
-  if (writing_->bypass) return agree(c.world(), status, "starting a dataset");
+  if (writing_->bypass) {
+    if (c.rank() == 0 && c.config().get_bool("SCR_USE_CONTAINERS")) {
+      log::info("dataset {} goes past the cache, and so not into containers", writing_->dataset.id);
+    }
+    return agree(c.world(), status, "starting a dataset");
+  }
   // On a node's own storage each process may make the directory; where several nodes share it, one
   // does.
   const bool shared = store.descriptor.group != "NODE";
@@ -235,18 +256,21 @@ Status Runtime::complete_dataset(bool valid) {
   if (!in_dataset()) return wrong_moment("a dataset was completed, but none was started");
   Context& c = *context_;
   c.meet("the completion of dataset " + std::to_string(writing_->dataset.id));
-  if (writing_->bypass) {
-    Status bypassed = complete_bypassed(valid);
-    if (!bypassed.ok()) return abandon(bypassed);
-    end_writing(bypassed);
-    return {};
+  const bool bypass = writing_->bypass;
+  Status status;
+  if (bypass) {
+    status = complete_bypassed(valid);
+  } else {
+    status = agree(c.world(), record_files(valid), "completing the dataset");
+    if (status.ok()) status = encode();
+    if (status.ok()) status = seal();
   }
-  Status status = agree(c.world(), record_files(valid), "completing the dataset");
-  if (status.ok()) status = encode();
-  if (status.ok()) status = seal();
   if (!status.ok()) return abandon(status);
   const bool checkpoint = writing_->dataset.is_checkpoint();
+  tell_alive();
   end_writing(status);
+  const std::uint64_t keep = c.config().get_uint("SCR_PREFIX_SIZE");
+  if (bypass && keep > 0) trim_prefix(keep);
   poll_flushes();
   status = flush_if_due();
   if (!status.ok() && c.rank() == 0) log::warning("{}", status.message());
@@ -343,17 +367,54 @@ Status Runtime::complete_bypassed(bool valid) {
     sums[1] += 1;
     files.push_back(std::move(file));
   }
+  if (status.ok()) status = sync_directories(c.fs(), c.job().prefix, files);
   SCR_RETURN_IF_ERROR(agree(c.world(), status, "completing the dataset"));
   c.world().all_reduce(sums, ReduceOp::kSum);
   writing_->dataset.size = sums[0];
   writing_->dataset.files = sums[1];
   writing_->dataset.complete = true;
+  const double start = now();
   SCR_ASSIGN_OR_RETURN(auto flush, flush::Flush::adopt(c.world(), c.fs(), c.job().prefix,
                                                        writing_->dataset, std::move(files)));
-  SCR_RETURN_IF_ERROR(flush->finish(c.world(), c.node()));
+  status = flush->finish(c.world(), c.node());
+  if (!status.ok() && !is_committed(flush->directory())) return status;
+  // Once the summary is there the dataset counts, under temporary names or not: if something went
+  // wrong after it, the next run ends the renames.
+  if (c.rank() == 0) {
+    if (!status.ok()) {
+      log::warning(
+          "dataset {} ('{}') is complete in the prefix directory, but not all is in its "
+          "place yet; the next start of h5scr ends that: {}",
+          writing_->dataset.id, writing_->dataset.name, status.message());
+    }
+    log_.once(EventType::kFlush,
+              {.bytes = sums[0], .files = sums[1], .seconds = now() - start, .note = "bypass"},
+              writing_->dataset.id, writing_->dataset.name);
+  }
   status = cache_->forget(c.rank(), writing_->dataset.id);
   if (!status.ok()) log::warning("{}", status.message());
   return {};
+}
+
+// Collective: whether the summary of the dataset being written is in its directory.
+bool Runtime::is_committed(const std::string& directory) {
+  bool committed = false;
+  if (context_->rank() == 0) {
+    auto summary = flush::read_summary(context_->fs(), directory);
+    committed =
+        summary.ok() && summary->complete && summary->dataset.created == writing_->dataset.created;
+  }
+  return context_->world().any_true(committed);
+}
+
+// Whoever watches the job sees that it completes datasets.
+void Runtime::tell_alive() {
+  Status status;
+  if (context_->node().rank() == 0 && owner_) {
+    status = owner_->beat(context_->fs(), context_->control());
+  }
+  if (!status.ok()) log::warning("{}", status.message());
+  give_sign_of_life(true);
 }
 
 // Encodes every set of this rank. All processes come to all their sets, whatever happened in one of
@@ -402,7 +463,8 @@ Status Runtime::seal() {
   for (const FileMeta& meta : cache_->filemap().get(c.rank(), writing_->dataset.id)->files)
     bytes += meta.size;
   last_node_bytes_ = c.node().all_reduce(bytes, ReduceOp::kSum);
-  const CachedDataset sealed{writing_->dataset, true, true, 0};
+  const CachedDataset sealed{writing_->dataset, true, true, 0,
+                             writing_->redundancy->store->descriptor.directory};
   cached_.insert(std::upper_bound(cached_.begin(), cached_.end(), sealed,
                                   [](const CachedDataset& a, const CachedDataset& b) {
                                     return a.dataset.id < b.dataset.id;
@@ -411,9 +473,6 @@ Status Runtime::seal() {
   // The dataset is safe: from here on a failure is a warning.
   status = remember(sealed);
   if (!status.ok()) log::warning("{}", status.message());
-  if (c.node().rank() == 0 && owner_) status = owner_->beat(c.fs(), c.control());
-  if (!status.ok()) log::warning("{}", status.message());
-  give_sign_of_life(true);
   in_place_.reset();
   const Store& store = *writing_->redundancy->store;
   status = evict(store.descriptor.directory, std::max<std::uint64_t>(store.descriptor.count, 1));
@@ -454,13 +513,29 @@ void Runtime::end_writing(const Status& status) {
 // --- what is in the cache
 // -----------------------------------------------------------------------------------
 
-std::string Runtime::store_of(int dataset) const {
+// Collective: the store that a dataset of an earlier run is on, of which some processes may have
+// nothing.
+std::string Runtime::agree_on_store(int dataset) {
+  std::string mine;
   for (int rank : cache_->filemap().ranks(dataset)) {
     auto descriptor = StoredDescriptor::from_hash(cache_->filemap().get(rank, dataset)->redundancy);
-    if (descriptor.ok()) return descriptor->store;
+    if (descriptor.ok()) mine = descriptor->store;
   }
-  // Of a dataset of fewer ranks this process may have nothing.
-  return context_->redundancy_for(dataset, false).store->descriptor.directory;
+  Communicator& world = context_->world();
+  const std::int64_t nobody = world.size();
+  const std::int64_t teller =
+      world.all_reduce(mine.empty() ? nobody : std::int64_t{world.rank()}, ReduceOp::kMin);
+  return teller == nobody ? std::string() : world.broadcast_string(mine, static_cast<int>(teller));
+}
+
+// A checkpoint makes way for a newer checkpoint, and for no output that came after it: the newest
+// one stays. So does what was sealed just now, which may be an older one that was fetched.
+bool Runtime::may_leave(const CachedDataset& cached) const {
+  if (writing_ && writing_->dataset.id == cached.dataset.id) return false;
+  if (!cached.dataset.is_checkpoint()) return true;
+  return std::any_of(cached_.begin(), cached_.end(), [&](const CachedDataset& other) {
+    return other.usable && other.dataset.is_checkpoint() && other.dataset.id > cached.dataset.id;
+  });
 }
 
 Status Runtime::evict(const std::string& store, std::uint64_t keep) {
@@ -471,13 +546,14 @@ Status Runtime::evict(const std::string& store, std::uint64_t keep) {
         cached_.begin(), cached_.end(),
         [&](const CachedDataset& d) { return d.usable && d.dataset.id > cached.dataset.id; });
     if (cached.usable) {
-      if (store_of(cached.dataset.id) == store) here.push_back(cached.dataset.id);
-    } else if (newer_exists || keep == 0) {
-      // It may have left no trace on this rank, so nobody asks which store it is on.
+      if (cached.store == store) here.push_back(cached.dataset.id);
+    } else if (keep == 0 || (newer_exists && may_leave(cached))) {
       going.push_back(cached.dataset.id);
     }
   }
-  for (std::size_t i = 0; i + keep < here.size(); ++i) going.push_back(here[i]);
+  for (std::size_t i = 0; i + keep < here.size(); ++i) {
+    if (keep == 0 || may_leave(*find_cached_id(here[i]))) going.push_back(here[i]);
+  }
   Status first;
   for (int id : going) {
     auto cached = std::find_if(cached_.begin(), cached_.end(),
