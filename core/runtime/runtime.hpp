@@ -193,6 +193,7 @@ class Runtime {
   Status begin_writing(bool fetching = false);
   // Collective: room for one more dataset like the last on every node?
   bool has_room(const Store& store);
+  void expect_bytes(std::uint64_t bytes);
   Result<std::string> route_for_writing(const std::string& absolute,
                                         const std::string& shared = {});
   Result<std::string> route_for_reading(const std::string& absolute);

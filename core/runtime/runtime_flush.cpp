@@ -506,9 +506,11 @@ Status Runtime::fetch(const DatasetDescriptor& dataset, const std::string& direc
   writing_->dataset = dataset;
   writing_->dataset.complete = false;
   writing_->redundancy = &c.redundancy_for(dataset.id, dataset.output);
+  std::uint64_t bytes = 0;
+  for (const flush::StoredFile& file : *files) bytes += file.to_cache() ? file.size : 0;
+  expect_bytes(bytes);
   Status status = begin_writing(/*fetching=*/true);
-  const bool no_room = writing_->bypass;
-  if (status.ok() && no_room) {
+  if (status.ok() && writing_->bypass) {
     status = {StatusCode::kNoSpace, "there is no room for it in the cache"};
   }
   if (status.ok()) status = fetch_to_cache(directory_name, *files);
@@ -519,7 +521,7 @@ Status Runtime::fetch(const DatasetDescriptor& dataset, const std::string& direc
   if (!status.ok()) (void)cache_->remove_dataset(dataset.id);
   writing_.reset();
   if (status.ok()) set_flush_state(dataset, false, true);
-  if (no_room && status.code() == StatusCode::kNoSpace && !contained) {
+  if (!contained && c.world().any_true(status.code() == StatusCode::kNoSpace)) {
     return offer_in_place(dataset, directory_name, std::move(*files));
   }
   return status;

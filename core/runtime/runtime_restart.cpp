@@ -52,7 +52,8 @@ Status Runtime::restore() {
                                          cached_.size(), rebuilt)});
   }
   std::uint64_t bytes = 0;
-  if (const FilemapEntry* entry = cache_->filemap().get(c.rank(), last_dataset_)) {
+  const int newest = cached_.empty() ? 0 : cached_.back().dataset.id;
+  if (const FilemapEntry* entry = cache_->filemap().get(c.rank(), newest)) {
     for (const FileMeta& meta : entry->files) bytes += meta.size;
   }
   last_node_bytes_ = c.node().all_reduce(bytes, ReduceOp::kSum);

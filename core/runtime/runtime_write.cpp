@@ -126,6 +126,11 @@ DatasetDescriptor Runtime::describe(const std::string& name, int flags) {
   return dataset;
 }
 
+// Collective: the next dataset will have at least so many bytes of this process.
+void Runtime::expect_bytes(std::uint64_t bytes) {
+  last_node_bytes_ = std::max(last_node_bytes_, context_->node().all_reduce(bytes, ReduceOp::kSum));
+}
+
 bool Runtime::has_room(const Store& store) {
   std::uint64_t held = 0;  // matters only for a store with a limit of its own
   if (store.descriptor.bytes > 0) {
@@ -369,6 +374,7 @@ Status Runtime::complete_bypassed(bool valid) {
   }
   if (status.ok()) status = sync_directories(c.fs(), c.job().prefix, files);
   SCR_RETURN_IF_ERROR(agree(c.world(), status, "completing the dataset"));
+  expect_bytes(sums[0]);
   c.world().all_reduce(sums, ReduceOp::kSum);
   writing_->dataset.size = sums[0];
   writing_->dataset.files = sums[1];

@@ -51,5 +51,44 @@ expect_restart 2
 wipe 0 1
 export SCR_COPY_TYPE=SINGLE
 app "4 1 2 3" 1 2 5000
-expect_status 0
+expect_restart 3
+
+# Without redundancy, so that every file is the only copy.
+on_shared_store() { # GROUP
+  export SCR_CONF_FILE=$SCR_PREFIX/conf SCR_COPY_TYPE=SINGLE
+  local store=$H5SCR_SHARED/store.$job node
+  mkdir -p "$store"
+  {
+    for node in 0 1; do echo "GROUPS=node$node RACK=left"; done
+    for node in 2 3; do echo "GROUPS=node$node RACK=right"; done
+    echo "STORE=$store ${1:+GROUP=$1}"
+    echo "CKPT=0 STORE=$store TYPE=SINGLE"
+  } >"$SCR_CONF_FILE"
+  export SCR_CACHE_BASE=$store
+}
+begin "a store that all nodes share: ranks that move leave their files where they are"
+on_shared_store WORLD
+app "0 1 2 3" 1 2 5000
+expect_restart 0
+app "3 2 1 0" 1 2 5000
+expect_restart 1
+app "2 0 3 1" 0 2 5000 --check-only
+expect_restart 2
+begin "a store that a group of nodes shares"
+on_shared_store RACK
+app "0 1 2 3" 1 2 5000
+expect_restart 0
+app "1 0 3 2" 1 2 5000
+expect_restart 1
+case_name="ranks move to another group, on what is the same storage after all"
+app "2 3 0 1" 1 2 5000
+expect_restart 2
+app "1 3 2 0" 0 2 5000 --check-only
+expect_restart 3
+begin "a store that nodes share, which the configuration takes for each node's own, is refused"
+on_shared_store
+app "0 1 2 3" 1 2 5000
+expect_line "INIT FAILED"
+expect_text "storage that several nodes share.*GROUP=WORLD"
+export SCR_CACHE_BASE=$H5SCR_NODE_LOCAL
 finish

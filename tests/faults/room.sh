@@ -34,6 +34,14 @@ for rank in 0 1 2 3; do
   check "$([[ $size == $((900000 + 37 * rank)) ]]; echo $?)" "ckpt.2/rank_$rank.0.dat in the prefix has ${size:-no} bytes"
 done
 check "$([[ -n $(files_of 1) ]]; echo $?)" "dataset 1 has left the cache"
+SCR_FETCH=1 app any 0 1 900000 --check-only
+expect_restart 2
+expect_text "dataset 2 .*will be read in the prefix directory"
+case_name="the next checkpoint after one that did not fit"
+SCR_FETCH=1 app any 1 1 900000
+expect_restart 2
+SCR_FETCH=1 app any 0 1 900000 --check-only
+expect_restart 3
 
 begin "two datasets do not fit, SCR_CACHE_DELETE_FIRST=1: the first goes"
 start
