@@ -11,12 +11,12 @@ begin_client "the result without h5scr"
 reference=$SCR_PREFIX
 plain_client $python "$heat" 30 5 heat.h5
 expect_status 0
-expect_line "done: 30 steps"
+expect_text "done: 30 steps" # Python writes the line end by itself
 
 begin_client "with h5scr: each checkpoint is a dataset, although mpi4py asks for MPI_THREAD_MULTIPLE"
 python_client "$heat" 30 5 heat.h5
 expect_status 0
-expect_line "done: 30 steps"
+expect_text "done: 30 steps" # Python writes the line end by itself
 expect_text "files routed .* [67] datasets protected, [67] flushed"
 same_as_reference
 

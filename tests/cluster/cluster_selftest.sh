@@ -47,6 +47,14 @@ inside() {
     [[ $(readlink "${file%environ}ns/net") == @("$(readlink /proc/self/ns/net)"|) ]] || echo "$file"
   done
 }
+# The same once the kernel has had time to end what was killed.
+still_inside() {
+  for _ in {1..100}; do
+    [[ $(inside) ]] || return
+    sleep 0.1
+  done
+  inside
+}
 
 # Starts a command in the background, its pid in `job`, and returns when its probe has started to turn.
 start_turning() {
@@ -168,7 +176,7 @@ check "... and the first keeps its own" 4 "$("$cluster" status | grep -c ' up ')
 check "reap leaves a living cluster alone" "$first" "$("$cluster" reap; ls -d "$first")"
 "$cluster" down
 unset H5SCR_CLUSTER H5SCR_NODE_LOCAL H5SCR_SHARED
-check "down ends all namespaces" "" "$(inside)"
+check "down ends all namespaces" "" "$(still_inside)"
 check_clean "down"
 
 # ---- with ----------------------------------------------------------------------------------------------
@@ -187,11 +195,7 @@ for signal in INT TERM KILL; do
     INT) check "INT ends with" 130 $? ;;
     TERM) check "TERM ends with" 143 $? ;;
     KILL)
-      for _ in {1..100}; do
-        [[ $(inside) ]] || break
-        sleep 0.1
-      done
-      check "kill -9 of with ends its namespaces, by the kernel" "" "$(inside)"
+      check "kill -9 of with ends its namespaces, by the kernel" "" "$(still_inside)"
       "$cluster" reap 2>/dev/null ;;
   esac
   check_clean "with and $signal"
