@@ -145,6 +145,10 @@ Status Runtime::complete_restart(bool valid) {
                                     "the program could not read its files of dataset {} ('{}')",
                                     candidate->dataset.id, candidate->dataset.name)),
                         "the restart");
+  if (context_->rank() == 0) {
+    log_.once(EventType::kRestart, {.ok = status.ok(), .note = std::string(status.message())},
+              candidate->dataset.id, candidate->dataset.name);
+  }
   if (!status.ok()) offer_older_than(DatasetDescriptor(candidate->dataset));
   return status;
 }

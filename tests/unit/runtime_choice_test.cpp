@@ -1,100 +1,18 @@
 // Which checkpoint a run begins with when cache and prefix directory have several, what leaves the
 // cache for what, and what datasets that go past the cache have in common with others.
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-
 #include "core/base/halt_file.hpp"
-#include "core/mpi/in_process_communicator.hpp"
 #include "core/runtime/room.hpp"
-#include "core/runtime/runtime.hpp"
-#include "flush/index.hpp"
-#include "tests/unit/temporary_directory.hpp"
+#include "tests/unit/runtime_runs.hpp"
 
 namespace scr {
 namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int kRanks = 2;
-
-// Runs of a job on one node, without redundancy.
-class Runs {
- public:
-  Runs() {
-    for (const char* name : {"prefix", "control", "cache"}) {
-      std::filesystem::create_directory(root_ / name);
-    }
-  }
-
-  std::string prefix() const { return root_ / "prefix"; }
-
-  // One run of the program `body`.
-  void run(const std::vector<std::string>& settings, const std::function<void(Runtime&)>& body) {
-    std::vector<std::string> calls = {"SCR_PREFIX=" + prefix(),
-                                      "SCR_CNTL_BASE=" + (root_ / "control"),
-                                      "SCR_CACHE_BASE=" + (root_ / "cache"),
-                                      "SCR_COPY_TYPE=SINGLE",
-                                      "SCR_JOB_ID=7",
-                                      "SCR_USER_NAME=someone",
-                                      "SCR_FLUSH=0"};
-    calls.insert(calls.end(), settings.begin(), settings.end());
-    InProcessWorld::run(kRanks, [&](Communicator& comm) {
-      auto runtime =
-          Runtime::start(real_file_system(), comm.duplicate(), "node0", {.calls = calls});
-      ASSERT_TRUE(runtime.ok()) << runtime.status().to_string();
-      body(**runtime);
-    });
-  }
-
-  void write(Runtime& runtime, const std::string& name, int flags = kFlagCheckpoint) const {
-    ASSERT_TRUE(runtime.start_dataset(name, flags).ok());
-    const auto path = runtime.route_file(file_of(runtime, name));
-    ASSERT_TRUE(path.ok()) << path.status().to_string();
-    std::ofstream(*path) << name << " of rank " << runtime.context().rank();
-    ASSERT_TRUE(runtime.complete_dataset(true).ok());
-  }
-  void write(const std::string& name, const std::vector<std::string>& settings = {}) {
-    run(settings, [&](Runtime& runtime) { write(runtime, name); });
-  }
-
-  // Reads what it restarts from, and returns its name; empty if there is nothing.
-  std::string restart(Runtime& runtime) const {
-    const auto name = runtime.have_restart();
-    EXPECT_TRUE(name.ok()) << name.status().to_string();
-    if (!name.ok() || !*name) return {};
-    const auto path = runtime.route_file(file_of(runtime, **name));
-    EXPECT_TRUE(path.ok()) << path.status().to_string();
-    std::ostringstream text;
-    if (path.ok()) text << std::ifstream(*path).rdbuf();
-    EXPECT_EQ(text.str(), fmt::format("{} of rank {}", **name, runtime.context().rank()));
-    return **name;
-  }
-  std::string start_restart(Runtime& runtime) const {
-    const auto name = runtime.start_restart();
-    return name.ok() ? *name : name.status().to_string();
-  }
-  void expect_restart(const std::string& name, const std::vector<std::string>& settings = {}) {
-    run(settings, [&](Runtime& runtime) { EXPECT_EQ(restart(runtime), name); });
-  }
-
-  std::vector<std::string> names_in_index() const {
-    std::vector<std::string> names;
-    const auto index = flush::read_index(real_file_system(), prefix());
-    for (const auto& entry : index->entries()) names.push_back(entry.dataset.name);
-    return names;
-  }
-
- private:
-  std::string file_of(const Runtime& runtime, const std::string& name) const {
-    return fmt::format("{}/deep/{}/data.{}", prefix(), name, runtime.context().rank());
-  }
-
-  ::scr::testing::TemporaryDirectory root_;
-};
+using testing::Runs;
 
 const std::vector<std::string> kBypass = {"SCR_CACHE_BYPASS=1"};
 const std::vector<std::string> kFlushAll = {"SCR_FLUSH=1", "SCR_CACHE_SIZE=2"};
