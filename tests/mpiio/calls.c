@@ -237,7 +237,8 @@ static void error_handlers(void) {
   FAILS(MPI_File_write(file, &byte, 1, MPI_BYTE, MPI_STATUS_IGNORE), MPI_ERR_READ_ONLY);
   EXPECT(told_count == 1);
   MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN);
-#ifndef MPICH_VERSION /* MPICH 4.0 forgets to count the file that inherited it, and would free it twice */
+#ifndef MPICH_VERSION /* MPICH 4.0 forgets to count the file that inherited it, and would free it \
+                         twice */
   MPI_Errhandler_free(&mine);
 #endif
   OK(MPI_File_close(&file));
