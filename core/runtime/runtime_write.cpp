@@ -272,7 +272,6 @@ Status Runtime::complete_dataset(bool valid) {
   }
   if (!status.ok()) return abandon(status);
   const bool checkpoint = writing_->dataset.is_checkpoint();
-  tell_alive();
   end_writing(status);
   const std::uint64_t keep = c.config().get_uint("SCR_PREFIX_SIZE");
   if (bypass && keep > 0) trim_prefix(keep);
@@ -399,6 +398,7 @@ Status Runtime::complete_bypassed(bool valid) {
   }
   status = cache_->forget(c.rank(), writing_->dataset.id);
   if (!status.ok()) log::warning("{}", status.message());
+  tell_alive();
   return {};
 }
 
@@ -479,6 +479,7 @@ Status Runtime::seal() {
   // The dataset is safe: from here on a failure is a warning.
   status = remember(sealed);
   if (!status.ok()) log::warning("{}", status.message());
+  tell_alive();  // before the next step, which may wait for a slow flush
   in_place_.reset();
   const Store& store = *writing_->redundancy->store;
   status = evict(store.descriptor.directory, std::max<std::uint64_t>(store.descriptor.count, 1));
