@@ -52,6 +52,8 @@ std::map<std::string, std::string> application_environment(const JobSettings& jo
   variables[std::string(kRunIdVariable)] = request.run_id;
   if (!is_set(job, "SCR_HALT_EXIT")) variables["SCR_HALT_EXIT"] = "1";
   if (request.log) variables["SCR_LOG_ENABLE"] = "1";
+  // It was for the first run; what that has written since is what the next goes on from.
+  if (request.again && variables.contains("SCR_CURRENT")) variables["SCR_CURRENT"] = "";
   if (const auto end = job_end_time(job.config(), job.environment())) {
     variables["SCR_END_TIME"] = fmt::format("{}", *end);
   }

@@ -243,6 +243,7 @@ Result<LaunchCommand> RunLoop::next_command() {
   request.nodes = nodes_;
   request.hdf5 = hdf5_;
   request.log = options_.drill.has_value();
+  request.again = attempt_ > 1;
   command.set_environment(application_environment(*job_, request));
   return command;
 }

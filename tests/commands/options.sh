@@ -90,8 +90,10 @@ echo "-- scr_run"
 run 0 scr_run --outside --check --hdf5 none -- mpiexec -n 2 "$build/tests/native_app" 1 1 100
 has 'native_app'
 run 0 scr_halt --prefix "$SCR_PREFIX" --remove
-SCR_JOB_ID=other run 7 scr_run --outside --runs 2 --wait 0 --no-postrun --hdf5 none -- sh -c "echo started >> $work/starts; exit 7"
+SCR_CURRENT=chosen SCR_JOB_ID=other run 7 scr_run --outside --runs 2 --wait 0 --no-postrun --hdf5 none -- \
+  sh -c "echo started by \$SCR_CURRENT. >> $work/starts; exit 7"
 has_not 'scr_postrun'
+[[ $(< starts) == $'started by chosen.\nstarted by .' ]] && ok || not_ok "SCR_CURRENT is for the first run, not: $(< starts)"
 [[ $(wc -l < starts) == 2 ]] && ok || not_ok "--runs 2 started it $(wc -l < starts) times"
 # The program sees the daemon's lock in the control directory.
 SCR_JOB_ID=other run 0 scr_run --outside --runs 1 --transfer --no-postrun --hdf5 none -- sh -c "
