@@ -147,14 +147,17 @@ Status remove_hash_file_temporaries(FileSystem& fs, const std::string& directory
   return {};
 }
 
-// The same in .scr itself. Others may be writing there: each file has a lock for that.
+// The same in .scr itself, and what a killed repair of containers leaves there. Others may be
+// writing: each file has a lock for that. A repair takes its time, so nobody waits for one.
 Status remove_stray_temporaries(FileSystem& fs, const std::string& directory) {
   SCR_ASSIGN_OR_RETURN(auto entries, fs.list(directory));
   for (const DirectoryEntry& entry : entries) {
     if (!is_hash_file_temporary(entry.name) || entry.type != FileInfo::Type::kRegular) continue;
     const std::string target = entry.name.substr(1, entry.name.find(".tmp.") - 1);
     auto lock = fs.open(directory + "/" + target + ".lock", OpenOptions::read_write());
-    Status locked = lock.ok() ? (*lock)->lock(LockMode::kExclusive, /*wait=*/true) : Status();
+    const bool wait = target != kRepairLock;
+    Status locked = lock.ok() ? (*lock)->lock(LockMode::kExclusive, wait) : Status();
+    if (!wait && locked.code() == StatusCode::kUnavailable) continue;
     if (!locked.ok() && !locks_are_missing(locked)) return locked;
     SCR_RETURN_IF_ERROR(fs.remove_if_exists(directory + "/" + entry.name));
   }
