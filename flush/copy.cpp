@@ -78,11 +78,24 @@ class Copier {
 
   Status close_all() {
     for (auto& [name, file] : open_) {
-      SCR_RETURN_IF_ERROR(file->sync());
-      SCR_RETURN_IF_ERROR(file->close());
+      Status status = file->sync();
+      if (status.ok()) status = file->close();
+      if (!status.ok()) return give_up(name, *file, status);
     }
     open_.clear();
     return {};
+  }
+
+  // After a failed sync the system may hold data in memory that will never reach the device and
+  // call the next sync a success: nobody must find it there and take it for a copy.
+  Status give_up(const std::string& name, File& file, const Status& failure) {
+    const Status removed = fs_.remove_if_exists(name);
+    if (removed.ok()) return failure;
+    const Status emptied = file.truncate(0);
+    return emptied.ok() ? failure
+                        : failure.with_context(fmt::format("remove '{}' before the next try: its "
+                                                           "data may not be on the device",
+                                                           name));
   }
 
   // Files written one after the other are synced as soon as the next begins; containers, which

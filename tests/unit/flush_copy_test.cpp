@@ -179,6 +179,29 @@ TEST_F(Copy, AnyFailedOperationIsReported) {
   }
 }
 
+// The page cache may hold what the device never got, and the next sync says nothing of it.
+TEST_F(Copy, WhatCouldNotBeSyncedIsWrittenAgainByTheNextTry) {
+  for (const char* name : {"a", "b"}) {
+    FaultPlan plan = FaultPlan::fail_at(1, EIO);
+    plan.operations = FaultPlan::bit(Operation::kSync);
+    plan.path = std::string("*/to/") + name;
+    FaultyFileSystem faulty(real_file_system(), plan);
+    options_.resume = true;
+    EXPECT_EQ(copy(faulty).code(), StatusCode::kIoError);
+    EXPECT_FALSE(std::filesystem::exists(root_ / (std::string("to/") + name)));
+    EXPECT_GT(operations_of_copy(Operation::kWrite), 0U);
+    EXPECT_EQ(read_bytes(root_ / "to/b"), bytes_.substr(100));
+  }
+}
+
+TEST_F(Copy, WhatCouldNeitherBeSyncedNorRemovedIsEmptied) {
+  FaultPlan plan = FaultPlan::fail_at(1, EIO, FaultPlan::kForever);
+  plan.operations = FaultPlan::bit(Operation::kSync) | FaultPlan::bit(Operation::kRemove);
+  FaultyFileSystem faulty(real_file_system(), plan);
+  EXPECT_EQ(copy(faulty).code(), StatusCode::kIoError);
+  EXPECT_EQ(std::filesystem::file_size(root_ / "to/a"), 0U);
+}
+
 TEST_F(Copy, AFullDiskIsNoticedInTheMiddleOfAWrite) {
   FaultPlan plan;
   plan.action = FaultPlan::Action::kShort;
