@@ -325,7 +325,7 @@ std::vector<std::string> repair(FileSystem& fs, const Options& options,
   // Containers of other groups may have been rebuilt before one failed.
   problems = problems_of(fs, options, entry);
   if (repaired.ok()) return *std::move(repaired);
-  problems.push_back(repaired.status().with_context("it cannot be repaired").message());
+  problems.emplace_back(repaired.status().with_context("it cannot be repaired").message());
   return {};
 }
 
@@ -372,6 +372,8 @@ Status verify(FileSystem& fs, const Options& options) {
 
 Status build(FileSystem& fs, const Options& options) {
   SCR_ASSIGN_OR_RETURN(const BuiltIndex built, build_index(fs, options.prefix));
+  if (!built.set_aside.empty())
+    print_warning("the index was damaged; it is set aside as " + built.set_aside);
   for (const std::string& line : built.left_out) print_warning("left out: " + line);
   fmt::print("{} dataset(s) added\n", built.added);
   return {};
@@ -438,7 +440,10 @@ void define_actions(CLI::App& app, Options& options) {
       ->expected(2);
   actions->add_option("-a,--add", options.add, "Add the dataset directory DIR (below .scr)")
       ->type_name("DIR");
-  actions->add_flag("-b,--build", options.build, "Add every dataset directory that has a summary");
+  actions->add_flag(
+      "-b,--build", options.build,
+      "Add every dataset directory that has a summary; an index that is damaged is set "
+      "aside and made anew");
   actions
       ->add_option("-c,--current", options.current,
                    "Make NAME the checkpoint to restart from; without NAME: print which it is")
