@@ -75,6 +75,32 @@ TEST_F(Copy, SyncsEachDestinationAndItsDirectoryOnce) {
   EXPECT_EQ(operations_of_copy(Operation::kSyncDirectory), 1U);
 }
 
+TEST_F(Copy, SmallFilesThatFollowEachOtherAreWrittenTogether) {
+  for (bool resume : {false, true}) {
+    std::vector<CopyTask> tasks;
+    std::string all(5, '\0');
+    for (std::size_t i = 0; i < 50; ++i) {
+      const std::string bytes = random_bytes(i % 20, static_cast<unsigned>(i));
+      const std::string source = root_ / ("small." + std::to_string(i));
+      write_bytes(source, bytes);
+      tasks.push_back({source,
+                       bytes.size(),
+                       crc_of(bytes),
+                       {{root_ / "to/container", all.size(), bytes.size(), 0}}});
+      all += bytes;
+    }
+    FaultPlan plan;
+    plan.operations = FaultPlan::bit(Operation::kWrite);
+    FaultyFileSystem counting(real_file_system(), plan);
+    options_.resume = resume;
+    const Status status = copy_all(counting, tasks, options_, progress_);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(read_bytes(root_ / "to/container"), all);
+    EXPECT_EQ(counting.operations(), resume ? 0U : (all.size() + 63) / 64);
+    EXPECT_EQ(tasks[7].pieces[0].crc, tasks[7].crc);
+  }
+}
+
 TEST_F(Copy, AnEmptyFileIsMadeAndEmpty) {
   write_bytes(root_ / "empty", "");
   std::vector<CopyTask> tasks = {{root_ / "empty", 0, 0, {{root_ / "to/empty", 0, 0, 0}}}};
@@ -95,7 +121,7 @@ TEST_F(Copy, OfAWholeFileIsAsOldAsItsSource) {
 
 TEST_F(Copy, ResumesWithoutWritingWhatIsThere) {
   const std::uint64_t writes = operations_of_copy(Operation::kWrite);
-  EXPECT_EQ(writes, 2U + 8U + 7U);
+  EXPECT_EQ(writes, 3U + 15U);
   options_.resume = true;
   progress_.bytes_done = 0;
   EXPECT_EQ(operations_of_copy(Operation::kWrite), 0U);
@@ -113,11 +139,11 @@ TEST_F(Copy, ResumesOnlyWithPiecesWhoseChecksumHolds) {
   EXPECT_EQ(read_bytes(root_ / "to/b"), bytes_.substr(100));
 
   std::filesystem::resize_file(root_ / "to/b", 899);
-  EXPECT_EQ(operations_of_copy(Operation::kWrite), 7U) << "the piece of 400 bytes";
+  EXPECT_EQ(operations_of_copy(Operation::kWrite), 8U) << "the piece of 400 bytes";
   EXPECT_EQ(read_bytes(root_ / "to/b"), bytes_.substr(100));
 
   std::filesystem::remove(root_ / "to/a");
-  EXPECT_EQ(operations_of_copy(Operation::kWrite), 2U);
+  EXPECT_EQ(operations_of_copy(Operation::kWrite), 3U);
   EXPECT_EQ(read_bytes(root_ / "to/a").substr(50), bytes_.substr(0, 100));
 }
 
