@@ -54,13 +54,16 @@ class Copier {
       return corrupt(fmt::format("'{}' has the checksum {} instead of {}", task.source,
                                  crc32_to_text(crc), crc32_to_text(task.crc)));
     }
-    if (!task.open && task.pieces.size() == 1 && task.pieces.front().offset == 0)
+    if (!task.open && task.pieces.size() == 1 && task.pieces.front().offset == 0) {
+      SCR_RETURN_IF_ERROR(write_staged());
       keep_time(task, info);
+    }
     return source->close();
   }
 
   // Durable, and errors of delayed writes noticed; the names too.
   Status finish() {
+    SCR_RETURN_IF_ERROR(write_staged());
     for (auto& [name, file] : open_) file->start_writing(0, 0);
     if (options_.before_sync) SCR_RETURN_IF_ERROR(options_.before_sync());
     SCR_RETURN_IF_ERROR(close_all());
@@ -77,12 +80,27 @@ class Copier {
   }
 
   Status close_all() {
+    SCR_RETURN_IF_ERROR(write_staged());
+    staged_for_ = nullptr;
     for (auto& [name, file] : open_) {
-      SCR_RETURN_IF_ERROR(file->sync());
-      SCR_RETURN_IF_ERROR(file->close());
+      Status status = file->sync();
+      if (status.ok()) status = file->close();
+      if (!status.ok()) return give_up(name, *file, status);
     }
     open_.clear();
     return {};
+  }
+
+  // After a failed sync the system may hold data in memory that will never reach the device and
+  // call the next sync a success: nobody must find it there and take it for a copy.
+  Status give_up(const std::string& name, File& file, const Status& failure) {
+    const Status removed = fs_.remove_if_exists(name);
+    if (removed.ok()) return failure;
+    const Status emptied = file.truncate(0);
+    return emptied.ok() ? failure
+                        : failure.with_context(fmt::format("remove '{}' before the next try: its "
+                                                           "data may not be on the device",
+                                                           name));
   }
 
   // Files written one after the other are synced as soon as the next begins; containers, which
@@ -107,29 +125,55 @@ class Copier {
       if (there) return {};
     }
     Crc32 crc;
-    std::uint64_t begun = 0;  // of these bytes the device knows
     for (std::uint64_t done = 0; done < piece.length;) {
       if (progress_.cancel) return {StatusCode::kUnavailable, "the copy was cancelled"};
       const double start = seconds_now();
+      SCR_ASSIGN_OR_RETURN(const auto room, room_for(*target, piece.offset + done));
       const auto length =
-          static_cast<std::size_t>(std::min<std::uint64_t>(piece.length - done, buffer_.size()));
-      const std::span<std::byte> data(buffer_.data(), length);
+          static_cast<std::size_t>(std::min<std::uint64_t>(piece.length - done, room.size()));
+      const std::span<std::byte> data = room.first(length);
       for (std::size_t part = 0; part < length; part += kCachePart) {
         const auto some = data.subspan(part, std::min(kCachePart, length - part));
         SCR_RETURN_IF_ERROR(source.read_exactly(some, position + done + part));
         crc.update(some);
       }
-      SCR_RETURN_IF_ERROR(target->write_all(data, piece.offset + done));
+      staged_ += length;
       done += length;
-      if (done - begun >= kWriteBehind) {
-        target->start_writing(piece.offset + begun, done - begun);
-        begun = done;
-      }
       progress_.bytes_done += length;
       if (options_.progress) options_.progress(progress_.bytes_done);
       pause(length, start);
     }
     piece.crc = crc.value();
+    return {};
+  }
+
+  // Where the bytes at `offset` of a file are put before they are written. Bytes that follow each
+  // other in a file, as those of many small files in a container do, are written together, up to
+  // the next multiple of the buffer's size: all writes of a run but the first and the last are
+  // large and aligned.
+  Result<std::span<std::byte>> room_for(File& target, std::uint64_t offset) {
+    const bool goes_on = staged_for_ == &target && staged_at_ + staged_ == offset;
+    if (!goes_on || staged_ == capacity()) SCR_RETURN_IF_ERROR(write_staged());
+    if (!goes_on) begun_ = offset;
+    if (staged_ == 0) {
+      staged_for_ = &target;
+      staged_at_ = offset;
+    }
+    return std::span(buffer_).subspan(staged_, capacity() - staged_);
+  }
+  std::size_t capacity() const {
+    return buffer_.size() - static_cast<std::size_t>(staged_at_ % buffer_.size());
+  }
+
+  Status write_staged() {
+    if (staged_ == 0) return {};
+    SCR_RETURN_IF_ERROR(staged_for_->write_all(std::span(buffer_).first(staged_), staged_at_));
+    staged_at_ += staged_;
+    staged_ = 0;
+    if (staged_at_ - begun_ >= kWriteBehind) {
+      staged_for_->start_writing(begun_, staged_at_ - begun_);
+      begun_ = staged_at_;
+    }
     return {};
   }
 
@@ -150,6 +194,7 @@ class Copier {
   Result<bool> is_there(File& source, std::uint64_t position, File& target, CopyPiece& piece) {
     SCR_ASSIGN_OR_RETURN(FileInfo info, target.info());
     if (info.size < piece.offset + piece.length) return false;
+    SCR_RETURN_IF_ERROR(write_staged());  // the buffer is needed
     SCR_ASSIGN_OR_RETURN(std::uint32_t there, checksum_of(target, piece.offset, piece.length));
     SCR_ASSIGN_OR_RETURN(std::uint32_t here, checksum_of(source, position, piece.length));
     if (there != here) return false;
@@ -173,6 +218,10 @@ class Copier {
   const CopyOptions& options_;
   CopyProgress& progress_;
   std::vector<std::byte> buffer_;
+  File* staged_for_ = nullptr;   // the first staged_ bytes of the buffer belong there
+  std::uint64_t staged_at_ = 0;  // in that file
+  std::size_t staged_ = 0;
+  std::uint64_t begun_ = 0;  // up to here the device knows of the run
   Throttle throttle_;
   std::map<std::string, std::unique_ptr<File>> open_;
   std::set<std::string> directories_;  // of all destinations

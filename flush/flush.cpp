@@ -8,7 +8,6 @@
 #include "core/base/checksum.hpp"
 #include "core/base/hash_file.hpp"
 #include "core/base/log.hpp"
-#include "core/routing/marker.hpp"
 #include "flush/flush_descriptor.hpp"
 #include "flush/index.hpp"
 #include "flush/intent.hpp"
@@ -33,17 +32,6 @@ std::uint64_t containers_needed(std::uint64_t stream, std::uint64_t size) {
 std::string layout_of(const FlushOptions& options) {
   if (!options.containers) return Layout().to_text();
   return Layout{options.container_size, options.container_parity}.to_text();
-}
-
-// The program has written the name anew, past the cache, since the file was copied.
-Result<bool> has_newer(FileSystem& fs, const std::string& path, const std::string& copy) {
-  auto there = fs.info(path);
-  if (there.status().code() == StatusCode::kNotFound) return false;
-  SCR_RETURN_IF_ERROR(there.status());
-  SCR_ASSIGN_OR_RETURN(const FileInfo mine, fs.info(copy));
-  if (there->type != FileInfo::Type::kRegular || there->mtime_ns <= mine.mtime_ns) return false;
-  auto marker = routing::read_marker(fs, path);
-  return marker.ok() && !*marker;
 }
 
 }  // namespace
@@ -91,6 +79,7 @@ Result<std::unique_ptr<Flush>> Flush::prepare(Communicator& world, Communicator&
     file.file = meta.file;
     file.size = meta.size;
     file.crc = meta.crc.value_or(0);
+    if (!options.containers) file.mtime_ns = meta.mtime_ns;
     file.in_container = options.containers;
     flush->files_.push_back(std::move(file));
   }
@@ -181,7 +170,8 @@ Status Flush::take_directory_alone(bool& resumed) {
   if (done_) return {};
   SCR_ASSIGN_OR_RETURN(std::string found, find_intent(fs_, prefix_, dataset_));
   if (!found.empty()) {
-    SCR_ASSIGN_OR_RETURN(auto taken, take_up(fs_, prefix_, found, layout_of(options_)));
+    SCR_ASSIGN_OR_RETURN(auto taken,
+                         take_up(fs_, prefix_, found, layout_of(options_), options_.keep_newer));
     resumed = taken.has_value();
     if (resumed) {
       intent_ = std::move(*taken);
@@ -192,6 +182,7 @@ Status Flush::take_directory_alone(bool& resumed) {
   SCR_ASSIGN_OR_RETURN(directory_name_, make_dataset_directory(fs_, prefix_, dataset_.id));
   intent_.dataset = dataset_;
   intent_.layout = layout_of(options_);
+  intent_.keep_newer = options_.keep_newer;
   Status status = write_intent(fs_, directory(), intent_, Durability::kVolatile);
   if (!status.ok()) (void)remove_dataset_directory(fs_, prefix_, directory_name_);
   return status;
@@ -226,27 +217,44 @@ void Flush::plan_files(const std::string& cache_directory) {
   }
 }
 
-// Every directory is made once, by the rank that its name picks.
+// Every directory, also one on the way to others, is made once, by the rank that its name picks;
+// those above others first. Those in which directories were made are synced once, when all are
+// there; those that files will be in when the files are.
 Status Flush::make_parents(Communicator& world) {
-  std::set<std::string> parents;
-  for (const StoredFile& file : files_) {
-    if (std::string parent = parent_of(file.file); !parent.empty())
-      parents.insert(std::move(parent));
-  }
+  const auto home_of = [&](const std::string& name) {
+    return std::to_string(std::hash<std::string>{}(name) % static_cast<std::size_t>(world.size()));
+  };
   Hash send;
-  for (const std::string& parent : parents) {
-    const auto home = std::hash<std::string>{}(parent) % static_cast<std::size_t>(world.size());
-    send.at(std::to_string(home)).at(parent);
+  for (const StoredFile& file : files_) {
+    for (std::string name = parent_of(file.file); !name.empty();) {
+      if (send.at(home_of(name)).at("MAKE").contains(name)) break;
+      send.at(home_of(name)).at("MAKE").at(name);
+      name = parent_of(name);
+      send.at(home_of(name)).at("SYNC").at(name);
+    }
   }
   Hash receive;
   Status status = exchange_hashes(world, send, receive);
-  Hash all;
-  for (const auto& element : receive.elements()) all.merge(element.hash);
-  for (const auto& element : all.elements()) {
-    if (status.ok()) status = fs_.make_directories(prefix_ + "/" + element.key);
-    for (std::string name = element.key; status.ok() && !name.empty();) {
-      name = parent_of(name);
-      status = fs_.sync_directory(name.empty() ? prefix_ : prefix_ + "/" + name);
+  Hash mine;
+  for (const auto& element : receive.elements()) mine.merge(element.hash);
+  std::map<std::uint64_t, std::vector<std::string>> levels;
+  if (const Hash* list = mine.get("MAKE")) {
+    for (const auto& element : list->elements())
+      levels[static_cast<std::uint64_t>(std::ranges::count(element.key, '/'))].push_back(
+          element.key);
+  }
+  const std::uint64_t deepest =
+      world.all_reduce(levels.empty() ? 0 : levels.rbegin()->first + 1, ReduceOp::kMax);
+  for (std::uint64_t level = 0; level < deepest; ++level) {
+    for (const std::string& name : levels[level]) {
+      if (status.ok()) status = fs_.make_directories(prefix_ + "/" + name);
+    }
+    SCR_RETURN_IF_ERROR(agree_all(world, status, "making directories in the prefix directory"));
+  }
+  if (const Hash* list = mine.get("SYNC")) {
+    for (const auto& element : list->elements()) {
+      if (status.ok())
+        status = fs_.sync_directory(element.key.empty() ? prefix_ : prefix_ + "/" + element.key);
     }
   }
   return agree_all(world, status, "making directories in the prefix directory");
@@ -456,13 +464,7 @@ Status Flush::rename_own(Communicator& world) {
   auto rename = [&](const std::string& base, const std::string& file) -> Status {
     directories.insert(parent_of(base + "/" + file));
     const std::string temporary = base + "/" + temporary_name(file, dataset_);
-    bool newer = false;
-    if (options_.keep_newer) {
-      SCR_ASSIGN_OR_RETURN(newer, has_newer(fs_, base + "/" + file, temporary));
-    }
-    if (!newer) return fs_.rename(temporary, base + "/" + file);
-    log::info("'{}' has been written anew since: the flushed copy is not put there", file);
-    return fs_.remove(temporary);
+    return put_in_place(fs_, temporary, base + "/" + file, options_.keep_newer);
   };
   if (!summary_.containers) {
     for (const StoredFile& file : files_) SCR_RETURN_IF_ERROR(rename(prefix_, file.file));

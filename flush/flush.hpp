@@ -20,6 +20,7 @@
 #include "core/base/file_meta.hpp"
 #include "core/mpi/communicator.hpp"
 #include "flush/copy.hpp"
+#include "flush/delete_dataset.hpp"
 #include "flush/intent.hpp"
 #include "flush/rank2file.hpp"
 #include "flush/replay.hpp"
@@ -146,17 +147,12 @@ std::vector<CopyPiece> places_of(const StoredFile& file, const DatasetDescriptor
                                  const std::string& prefix, const std::string& directory);
 
 // Ends flushes that were cut after their summary was written: renames what still has its temporary
-// name, adds the dataset to the index. Not collective: one process. `rolled` gets the names of the
-// datasets.
+// name, adds the dataset to the index. Ends deletions that were cut, too. Not collective: one
+// process. `rolled` gets the names of the datasets.
 Status roll_forward(FileSystem& fs, const std::string& prefix, std::vector<std::string>* rolled);
 
 // Removes what flushes left that were cut before their summary, but for those of the datasets
 // `keep` (by creation time), which will be taken up again. Not collective.
 Status clean_up(FileSystem& fs, const std::string& prefix, std::span<const std::int64_t> keep);
-
-// Deletes a dataset's files from the prefix directory, then its directory and index entry. Only
-// files that still are the dataset's own are deleted: a later dataset may have written the same
-// name.
-Status delete_dataset(FileSystem& fs, const std::string& prefix, const std::string& directory_name);
 
 }  // namespace scr::flush

@@ -91,6 +91,7 @@ IndexEntry* Index::find_name(const std::string& name) {
 
 void Index::put(IndexEntry entry) {
   remove(entry.directory);
+  end_deletion(entry.directory);
   entries_.insert(std::upper_bound(entries_.begin(), entries_.end(), entry, newer),
                   std::move(entry));
 }
@@ -98,6 +99,14 @@ void Index::put(IndexEntry entry) {
 void Index::remove(const std::string& directory) {
   std::erase_if(entries_, [&](const IndexEntry& entry) { return entry.directory == directory; });
 }
+
+void Index::begin_deletion(const std::string& directory) {
+  remove(directory);
+  end_deletion(directory);
+  deletions_.push_back(directory);
+}
+
+void Index::end_deletion(const std::string& directory) { std::erase(deletions_, directory); }
 
 int Index::last_id() const { return entries_.empty() ? 0 : entries_.front().id(); }
 
@@ -119,6 +128,7 @@ Hash Index::to_hash() const {
   hash.set_value("VERSION", kVersion);
   hash.set_value("GENERATION", generation_);
   if (!current_.empty()) hash.set_value("CURRENT", current_);
+  for (const std::string& directory : deletions_) hash.at("DELETING").at(directory);
   for (const IndexEntry& entry : entries_) {
     hash.at("DIR").at(entry.directory).set_value("DSET", entry.id());
     Hash& place = hash.at("DSET").at(std::to_string(entry.id())).at("DIR").at(entry.directory);
@@ -140,6 +150,12 @@ Result<Index> Index::from_hash(const Hash& hash) {
   if (hash.contains("CURRENT")) {
     SCR_ASSIGN_OR_RETURN(std::string current, hash.require_value("CURRENT"));
     SCR_ASSIGN_OR_RETURN(index.current_, directory_name(current));
+  }
+  if (const Hash* deletions = hash.get("DELETING")) {
+    for (const auto& element : deletions->elements()) {
+      SCR_ASSIGN_OR_RETURN(std::string directory, directory_name(element.key));
+      index.deletions_.push_back(std::move(directory));
+    }
   }
   std::set<std::string> seen;
   const Hash* datasets = hash.get("DSET");
@@ -181,13 +197,20 @@ std::string directory_of_link(const std::string& prefix, std::string_view target
   return target.starts_with(".scr/") ? std::string(target.substr(5)) : std::string();
 }
 
+// What a user can do about an index that is damaged.
+Status with_advice(const Status& status) {
+  if (status.code() != StatusCode::kCorrupt) return status;
+  return corrupt(std::string(status.message()) +
+                 "; 'scr_index --build' sets it aside and makes a new one from the datasets' "
+                 "summaries");
+}
+
 Result<Index> parse_index(FileSystem& fs, const std::string& prefix, const Hash& hash) {
   if (hash.empty()) return Index();
   auto index = Index::from_hash(hash);
-  if (!index.ok()) return index.status().with_context("'" + index_name(prefix) + "'");
+  if (!index.ok()) return with_advice(index.status().with_context("'" + index_name(prefix) + "'"));
   // A user may have moved the link to another dataset: then he means it.
-  auto target = fs.read_symlink(link_name(prefix));
-  const std::string linked = target.ok() ? directory_of_link(prefix, *target) : std::string();
+  const std::string linked = linked_dataset(fs, prefix);
   if (linked != index->current() && index->find_directory(linked) != nullptr) {
     log::info("scr.current was moved by hand: '{}' is current now", linked);
     index->set_current(linked);
@@ -204,7 +227,11 @@ Status write_link(FileSystem& fs, const std::string& prefix, const Index& index)
     log::warning("'{}' is no symbolic link: it is left as it is", name);
     return {};
   }
-  if (index.current().empty()) return target.ok() ? fs.remove_if_exists(name) : Status();
+  if (index.current().empty()) {
+    if (!target.ok()) return {};
+    SCR_RETURN_IF_ERROR(fs.remove_if_exists(name));
+    return fs.sync_directory(prefix);
+  }
   if (target.ok() && *target == link_target(index.current())) return {};
   const std::string temporary = prefix + "/.scr/.current.tmp";
   SCR_RETURN_IF_ERROR(fs.remove_if_exists(temporary));
@@ -213,15 +240,18 @@ Status write_link(FileSystem& fs, const std::string& prefix, const Index& index)
   if (!target.ok() && (status.errno_value() == EPERM || status.errno_value() == EOPNOTSUPP))
     return {};
   if (status.ok()) status = fs.rename(temporary, name);
-  if (!status.ok()) (void)fs.remove_if_exists(temporary);
-  return status;
+  if (!status.ok()) {
+    (void)fs.remove_if_exists(temporary);
+    return status;
+  }
+  return fs.sync_directory(prefix);
 }
 
 Result<Hash> read_index_hash(FileSystem& fs, const std::string& prefix) {
   auto hash = read_hash_file(fs, index_name(prefix));
   if (hash.ok()) return hash;
   if (hash.status().code() == StatusCode::kNotFound) return Hash();
-  return hash.status();
+  return with_advice(hash.status());
 }
 
 Result<std::uint64_t> read_generation(FileSystem& fs, const std::string& prefix) {
@@ -240,24 +270,50 @@ Result<Index> read_index(FileSystem& fs, const std::string& prefix) {
 Status update_index(FileSystem& fs, const std::string& prefix,
                     const std::function<Status(Index&)>& change) {
   for (int attempt = 0; attempt < kMaxRetries; ++attempt) {
-    SCR_ASSIGN_OR_RETURN(auto locked,
-                         LockedHashFile::open(fs, index_name(prefix), LockMode::kExclusive));
-    SCR_ASSIGN_OR_RETURN(Index index, parse_index(fs, prefix, locked.hash()));
+    auto locked = LockedHashFile::open(fs, index_name(prefix), LockMode::kExclusive);
+    if (!locked.ok()) return with_advice(locked.status());
+    SCR_ASSIGN_OR_RETURN(Index index, parse_index(fs, prefix, locked->hash()));
     const std::uint64_t before = index.generation();
     SCR_RETURN_IF_ERROR(change(index));
     // Where locks do nothing, somebody may have written meanwhile: look once more, and start over.
     SCR_ASSIGN_OR_RETURN(std::uint64_t now, read_generation(fs, prefix));
     if (now != before) continue;
     index.next_generation();
-    // The link first: cut in between, it names what was about to be current, or what is not in the
-    // index yet and so does not count. The other way round an old link would pass for one moved by
-    // hand.
+    // The link first, and durably: cut in between, it names what was about to be current, or what
+    // is not in the index yet and so does not count. The other way round an old link would pass for
+    // one moved by hand.
     SCR_RETURN_IF_ERROR(write_link(fs, prefix, index));
-    locked.hash() = index.to_hash();
-    return locked.write(Durability::kDurable);
+    locked->hash() = index.to_hash();
+    return locked->write(Durability::kDurable);
   }
   return {StatusCode::kUnavailable,
           "cannot update '" + index_name(prefix) + "': others keep changing it"};
+}
+
+std::string linked_dataset(FileSystem& fs, const std::string& prefix) {
+  const auto target = fs.read_symlink(link_name(prefix));
+  return target.ok() ? directory_of_link(prefix, *target) : std::string();
+}
+
+Result<std::string> set_damaged_index_aside(FileSystem& fs, const std::string& prefix) {
+  OpenOptions options = OpenOptions::read_write();
+  options.create = true;
+  SCR_ASSIGN_OR_RETURN(auto lock, fs.open(index_name(prefix) + ".lock", options));
+  const Status locked = lock->lock(LockMode::kExclusive, /*wait=*/true);
+  if (!locked.ok() && !locks_are_missing(locked)) return locked;
+  const auto index = read_index(fs, prefix);
+  if (index.ok()) return std::string();
+  if (index.status().code() != StatusCode::kCorrupt) return index.status();
+  for (int n = 1; n <= kMaxCopies; ++n) {
+    const std::string aside = fmt::format("{}.corrupt.{}", index_name(prefix), n);
+    const Status renamed = fs.rename(index_name(prefix), aside, /*exclusive=*/true);
+    if (renamed.errno_value() == EEXIST) continue;
+    SCR_RETURN_IF_ERROR(renamed);
+    SCR_RETURN_IF_ERROR(fs.sync_directory(prefix + "/.scr"));
+    return aside;
+  }
+  return internal_error(
+      fmt::format("'{}' has been set aside {} times already", index_name(prefix), kMaxCopies));
 }
 
 Result<std::string> make_dataset_directory(FileSystem& fs, const std::string& prefix, int id) {

@@ -40,6 +40,10 @@ class Index {
   // Adds, or replaces one of the same directory.
   void put(IndexEntry entry);
   void remove(const std::string& directory);
+  // Directories whose files are being deleted: none of them is an entry (flush/delete_dataset.hpp).
+  const std::vector<std::string>& deletions() const { return deletions_; }
+  void begin_deletion(const std::string& directory);
+  void end_deletion(const std::string& directory);
   const std::string& current() const { return current_; }  // directory; empty if none
   void set_current(const std::string& directory) { current_ = directory; }
   std::uint64_t generation() const { return generation_; }
@@ -56,6 +60,7 @@ class Index {
 
  private:
   std::vector<IndexEntry> entries_;
+  std::vector<std::string> deletions_;
   std::string current_;
   std::uint64_t generation_ = 0;
 };
@@ -72,6 +77,13 @@ Result<Index> read_index(FileSystem& fs, const std::string& prefix);
 // between, the change is made anew on what they wrote.
 Status update_index(FileSystem& fs, const std::string& prefix,
                     const std::function<Status(Index&)>& change);
+
+// The directory that the link scr.current names; empty if there is no such link.
+std::string linked_dataset(FileSystem& fs, const std::string& prefix);
+
+// If the index is damaged, gives it another name (index.scr.corrupt.<n>), so that a new one can be
+// made; returns that name, empty if the index is sound or missing.
+Result<std::string> set_damaged_index_aside(FileSystem& fs, const std::string& prefix);
 
 // Takes a new directory `.scr/scr.dataset.<id>[.<n>]` by an exclusive mkdir; returns its name.
 Result<std::string> make_dataset_directory(FileSystem& fs, const std::string& prefix, int id);

@@ -147,14 +147,17 @@ Status remove_hash_file_temporaries(FileSystem& fs, const std::string& directory
   return {};
 }
 
-// The same in .scr itself. Others may be writing there: each file has a lock for that.
+// The same in .scr itself, and what a killed repair of containers leaves there. Others may be
+// writing: each file has a lock for that. A repair takes its time, so nobody waits for one.
 Status remove_stray_temporaries(FileSystem& fs, const std::string& directory) {
   SCR_ASSIGN_OR_RETURN(auto entries, fs.list(directory));
   for (const DirectoryEntry& entry : entries) {
     if (!is_hash_file_temporary(entry.name) || entry.type != FileInfo::Type::kRegular) continue;
     const std::string target = entry.name.substr(1, entry.name.find(".tmp.") - 1);
     auto lock = fs.open(directory + "/" + target + ".lock", OpenOptions::read_write());
-    Status locked = lock.ok() ? (*lock)->lock(LockMode::kExclusive, /*wait=*/true) : Status();
+    const bool wait = target != kRepairLock;
+    Status locked = lock.ok() ? (*lock)->lock(LockMode::kExclusive, wait) : Status();
+    if (!wait && locked.code() == StatusCode::kUnavailable) continue;
     if (!locked.ok() && !locks_are_missing(locked)) return locked;
     SCR_RETURN_IF_ERROR(fs.remove_if_exists(directory + "/" + entry.name));
   }
@@ -203,7 +206,7 @@ Status remove_nobodys(FileSystem& fs, const std::string& directory) {
 
 // Gives the files of a committed dataset their names. False if one is in neither place.
 Result<bool> rename_waiting(FileSystem& fs, const std::string& prefix, const std::string& directory,
-                            const Summary& summary) {
+                            const Summary& summary, bool keep_newer) {
   bool whole = true;
   Status status = for_each_file(
       fs, prefix, directory, &summary,
@@ -212,7 +215,7 @@ Result<bool> rename_waiting(FileSystem& fs, const std::string& prefix, const std
         const std::string temporary = base + "/" + temporary_name(file.file, summary.dataset);
         SCR_ASSIGN_OR_RETURN(bool waiting, fs.exists(temporary));
         if (waiting) {
-          SCR_RETURN_IF_ERROR(fs.rename(temporary, path));
+          SCR_RETURN_IF_ERROR(put_in_place(fs, temporary, path, keep_newer));
           return fs.sync_directory(At(std::filesystem::path(path).parent_path()));
         }
         auto info = fs.info(path);  // renamed before the run was killed
@@ -239,7 +242,8 @@ Status roll_forward_one(FileSystem& fs, const std::string& prefix,
   const std::string directory = prefix + "/.scr/" + directory_name;
   SCR_ASSIGN_OR_RETURN(const Intent intent, read_intent(fs, directory));
   SCR_RETURN_IF_ERROR(drop_from_index(fs, prefix, intent.superseded));
-  SCR_ASSIGN_OR_RETURN(bool whole, rename_waiting(fs, prefix, directory, summary));
+  SCR_ASSIGN_OR_RETURN(bool whole,
+                       rename_waiting(fs, prefix, directory, summary, intent.keep_newer));
   summary.complete = summary.complete && whole;
   SCR_RETURN_IF_ERROR(remove_hash_file_temporaries(fs, directory));
   return add_to_index(fs, prefix, directory_name, summary, intent.superseded);
@@ -273,6 +277,7 @@ Status write_intent(FileSystem& fs, const std::string& directory, const Intent& 
   hash.set("DSET", intent.dataset.to_hash());
   hash.set_value("LAYOUT", intent.layout);
   hash.set_value("ATTEMPT", intent.attempt);
+  if (intent.keep_newer) hash.at("KEEP_NEWER");
   for (const Superseded& old : intent.superseded)
     hash.at("SUPERSEDES").at(old.directory).set_value("CREATED", old.created);
   return write_hash_file(fs, intent_path(directory), hash, durability);
@@ -288,6 +293,7 @@ Result<Intent> read_intent(FileSystem& fs, const std::string& directory) {
   if (hash.contains("ATTEMPT")) {
     SCR_ASSIGN_OR_RETURN(intent.attempt, hash.require_int("ATTEMPT"));
   }
+  intent.keep_newer = hash.contains("KEEP_NEWER");
   const Hash* superseded = hash.get("SUPERSEDES");
   if (superseded == nullptr) return intent;
   for (const auto& element : superseded->elements()) {
@@ -301,6 +307,14 @@ Result<Intent> read_intent(FileSystem& fs, const std::string& directory) {
     intent.superseded.push_back(std::move(old));
   }
   return intent;
+}
+
+Result<bool> has_intent(FileSystem& fs, const std::string& directory) {
+  return fs.exists(intent_path(directory));
+}
+
+Status remove_intent(FileSystem& fs, const std::string& directory) {
+  return fs.remove_if_exists(intent_path(directory));
 }
 
 Status sync_intent(FileSystem& fs, const std::string& directory) {
@@ -318,8 +332,8 @@ Result<std::string> find_intent(FileSystem& fs, const std::string& prefix,
 }
 
 Result<std::optional<Intent>> take_up(FileSystem& fs, const std::string& prefix,
-                                      const std::string& directory_name,
-                                      const std::string& layout) {
+                                      const std::string& directory_name, const std::string& layout,
+                                      bool keep_newer) {
   const std::string directory = prefix + "/.scr/" + directory_name;
   SCR_ASSIGN_OR_RETURN(Intent intent, read_intent(fs, directory));
   if (intent.layout != layout) {
@@ -328,6 +342,7 @@ Result<std::optional<Intent>> take_up(FileSystem& fs, const std::string& prefix,
   }
   SCR_RETURN_IF_ERROR(remove_hash_file_temporaries(fs, directory));
   ++intent.attempt;
+  intent.keep_newer = intent.keep_newer || keep_newer;
   intent.superseded.clear();
   SCR_RETURN_IF_ERROR(write_intent(fs, directory, intent, Durability::kVolatile));
   return std::optional<Intent>(std::move(intent));
@@ -385,12 +400,13 @@ Status remove_dataset_directory(FileSystem& fs, const std::string& prefix,
 }
 
 Status roll_forward(FileSystem& fs, const std::string& prefix, std::vector<std::string>* rolled) {
+  SCR_ASSIGN_OR_RETURN(const Index index, read_index(fs, prefix));
+  SCR_RETURN_IF_ERROR(finish_deletions(fs, prefix, index));
   SCR_ASSIGN_OR_RETURN(auto names, dataset_directories(fs, prefix));
-  SCR_ASSIGN_OR_RETURN(Index index, read_index(fs, prefix));
   for (const std::string& name : names) {
     const std::string directory = prefix + "/.scr/" + name;
     if (index.find_directory(name) != nullptr) continue;
-    SCR_ASSIGN_OR_RETURN(bool begun, fs.exists(intent_path(directory)));
+    SCR_ASSIGN_OR_RETURN(bool begun, has_intent(fs, directory));
     if (!begun) continue;
     SCR_ASSIGN_OR_RETURN(bool committed, is_committed(fs, directory));
     if (!committed) continue;
@@ -434,31 +450,6 @@ Status clean_up(FileSystem& fs, const std::string& prefix, std::span<const std::
       log::warning("{}", status.message());  // somebody keeps files there: no reason to stop
   }
   return {};
-}
-
-Status delete_dataset(FileSystem& fs, const std::string& prefix,
-                      const std::string& directory_name) {
-  const std::string directory = prefix + "/.scr/" + directory_name;
-  // First out of the index: from here on nobody takes it for complete.
-  SCR_RETURN_IF_ERROR(update_index(fs, prefix, [&](Index& index) -> Status {
-    index.remove(directory_name);
-    if (index.current() == directory_name) {
-      const auto candidates = index.restart_candidates();
-      index.set_current(candidates.empty() ? "" : candidates.front()->directory);
-    }
-    return {};
-  }));
-  Status status =
-      for_each_file(fs, prefix, directory, nullptr,
-                    [&](const std::string& base, const StoredFile& file) -> Status {
-                      auto info = fs.info(base + "/" + file.file);
-                      if (!info.ok() || info->size != file.size) return {};
-                      SCR_ASSIGN_OR_RETURN(
-                          bool same, has_checksum(fs, base + "/" + file.file, file.size, file.crc));
-                      return same ? fs.remove_if_exists(base + "/" + file.file) : Status();
-                    });
-  if (!status.ok() && status.code() != StatusCode::kNotFound) log::warning("{}", status.message());
-  return remove_dataset_directory(fs, prefix, directory_name);
 }
 
 }  // namespace scr::flush

@@ -24,11 +24,14 @@ struct Intent {
   std::string layout;
   std::int64_t attempt = 1;  // goes up when another run takes the flush up: copies for an earlier
                              // one are not wanted any more
+  bool keep_newer = false;   // as in FlushOptions
   std::vector<Superseded> superseded;  // known when the flush is committed
 };
 Result<Intent> read_intent(FileSystem& fs, const std::string& directory);
 Status write_intent(FileSystem& fs, const std::string& directory, const Intent& intent,
                     Durability durability);
+Result<bool> has_intent(FileSystem& fs, const std::string& directory);
+Status remove_intent(FileSystem& fs, const std::string& directory);
 // Makes durable what was written without being.
 Status sync_intent(FileSystem& fs, const std::string& directory);
 // The directory of a flush of this very dataset that was begun and not committed; empty if there is
@@ -39,7 +42,8 @@ Result<std::string> find_intent(FileSystem& fs, const std::string& prefix,
 // Makes such a directory ready to go on with, as the next attempt. If its data is laid out in
 // another way it cannot be used; then it is removed with all it has written: no intent.
 Result<std::optional<Intent>> take_up(FileSystem& fs, const std::string& prefix,
-                                      const std::string& directory_name, const std::string& layout);
+                                      const std::string& directory_name, const std::string& layout,
+                                      bool keep_newer = false);
 // Ends a flush of this very dataset that was committed and not indexed. False if there is none.
 Result<bool> roll_forward_dataset(FileSystem& fs, const std::string& prefix,
                                   const DatasetDescriptor& dataset);

@@ -1,9 +1,11 @@
 #include "flush/parity.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
@@ -277,89 +279,160 @@ Status verify_parity(FileSystem& fs, const std::string& path, std::uint64_t leng
   return crc == expected ? Status() : corrupt("'" + path + "' is damaged");
 }
 
-std::string repair_name(const std::string& container) { return "." + container + ".repair.tmp"; }
+// Where containers are built anew: in .scr, where clean_up() finds what a killed repair leaves
+// without looking into every dataset. The lock says that a repair is at work.
+class Workshop {
+ public:
+  static Result<Workshop> open(FileSystem& fs, const std::string& directory) {
+    const std::filesystem::path path(directory);
+    Workshop made(path.parent_path().string(), path.filename().string());
+    OpenOptions options = OpenOptions::read_write();
+    options.create = true;
+    SCR_ASSIGN_OR_RETURN(made.lock_,
+                         fs.open(fmt::format("{}/{}.lock", made.parent_, kRepairLock), options));
+    Status locked = made.lock_->lock(LockMode::kExclusive, /*wait=*/true);
+    if (!locked.ok() && !locks_are_missing(locked)) return locked;
+    return made;
+  }
+  std::string path_of(const std::string& container) const {
+    return fmt::format("{}/.{}.tmp.{}.{}.{}", parent_, kRepairLock, dataset_, container,
+                       ::getpid());
+  }
 
-// Writes the lost containers of a group from the given ones; each is verified before it gets its
-// name.
-Status rebuild_group(FileSystem& fs, const std::string& directory, const Summary& summary,
-                     const Group& group, const std::vector<int>& given,
-                     const std::vector<int>& lost, const SegmentMap& segments) {
-  const auto k = static_cast<int>(summary.container_parity);
-  auto name_of = [&](int position) {
-    return position < k
-               ? parity_container_name(group.first_parity + static_cast<std::uint64_t>(position))
-               : container_name(group.first + static_cast<std::uint64_t>(position - k));
-  };
-  std::vector<std::string> in;
-  std::vector<std::string> out;
-  for (int position : given) in.push_back(directory + "/" + name_of(position));
-  for (int position : lost) out.push_back(directory + "/" + repair_name(name_of(position)));
-  SCR_ASSIGN_OR_RETURN(auto inputs, open_all(fs, in, OpenOptions::read()));
-  SCR_ASSIGN_OR_RETURN(auto outputs, open_all(fs, out, OpenOptions::create_truncate()));
-  WindowCoder coder(summary, group, given, lost);
-  const std::uint64_t length = parity_length(summary, group);
-  for (std::uint64_t offset = 0; offset < length; offset += kWindow) {
-    const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(kWindow, length - offset));
-    SCR_RETURN_IF_ERROR(coder.compute(inputs, offset, part));
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      SCR_RETURN_IF_ERROR(outputs[i]->write_all(coder.output(i, part), offset));
+ private:
+  Workshop(std::string parent, std::string dataset)
+      : parent_(std::move(parent)), dataset_(std::move(dataset)) {}
+  std::string parent_;
+  std::string dataset_;
+  std::unique_ptr<File> lock_;
+};
+
+// One group of a dataset, whose containers have the positions of a code word: parities first.
+class GroupRepair {
+ public:
+  GroupRepair(FileSystem& fs, const std::string& directory, const Summary& summary,
+              const Group& group, const SegmentMap& segments)
+      : fs_(fs),
+        directory_(directory),
+        summary_(summary),
+        group_(group),
+        segments_(segments),
+        parities_(static_cast<int>(summary.container_parity)) {}
+
+  // Rebuilds data first, so that parity that cannot be written is no reason to do without data.
+  Status repair(std::vector<std::string>& repaired) {
+    SCR_RETURN_IF_ERROR(look());
+    if (!lost_data_.empty()) {
+      if (static_cast<int>(good_.size()) < group_.size) return too_much_is_lost();
+      SCR_RETURN_IF_ERROR(rebuild(lost_data_, repaired));
     }
+    if (lost_parity_.empty()) return {};
+    good_ = positions(parities_, group_.size);
+    if (Status status = rebuild(lost_parity_, repaired); !status.ok())
+      log::warning("parity of '{}' cannot be rebuilt: {}", directory_, status.message());
+    return {};
   }
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const auto container = group.first + static_cast<std::uint64_t>(lost[i] - k);
-    SCR_RETURN_IF_ERROR(outputs[i]->truncate(container_length(summary, container)));
-    SCR_RETURN_IF_ERROR(outputs[i]->sync());
-    SCR_RETURN_IF_ERROR(outputs[i]->close());
-    SCR_RETURN_IF_ERROR(verify_segments(fs, out[i], segments.at(name_of(lost[i]))));
-    SCR_RETURN_IF_ERROR(fs.rename(out[i], directory + "/" + name_of(lost[i])));
-  }
-  return fs.sync_directory(directory);
-}
 
-Status repair_group(FileSystem& fs, const std::string& directory, const Summary& summary,
-                    const Group& group, const SegmentMap& segments,
-                    std::vector<std::string>& repaired) {
-  const auto k = static_cast<int>(summary.container_parity);
-  std::vector<int> given;
-  std::vector<int> lost;
-  Status first;
-  for (int i = 0; i < group.size; ++i) {
-    const std::string name = container_name(group.first + static_cast<std::uint64_t>(i));
-    auto list = segments.find(name);
-    if (list == segments.end())
-      return corrupt("no file has data in '" + directory + "/" + name + "'");
-    Status status = verify_segments(fs, directory + "/" + name, list->second);
-    (status.ok() ? given : lost).push_back(k + i);
-    if (first.ok()) first = status;
+ private:
+  std::string name_of(int position) const {
+    return position < parities_
+               ? parity_container_name(group_.first_parity + static_cast<std::uint64_t>(position))
+               : container_name(group_.first + static_cast<std::uint64_t>(position - parities_));
   }
-  if (lost.empty()) return {};
-  for (int i = 0; i < k && static_cast<int>(given.size()) < group.size; ++i) {
-    const std::uint64_t index = group.first_parity + static_cast<std::uint64_t>(i);
-    Status status = index < summary.parity_crcs.size()
-                        ? verify_parity(fs, directory + "/" + parity_container_name(index),
-                                        parity_length(summary, group), summary.parity_crcs[index])
-                        : corrupt("no checksum");
-    if (status.ok()) given.push_back(i);
+  std::uint64_t length_of(int position) const {
+    return position < parities_
+               ? parity_length(summary_, group_)
+               : container_length(summary_,
+                                  group_.first + static_cast<std::uint64_t>(position - parities_));
   }
-  if (static_cast<int>(given.size()) < group.size) {
-    return {
-        k == 0 ? StatusCode::kCorrupt : StatusCode::kUnrecoverable,
-        fmt::format(
-            "{} of {} containers are lost or damaged, more than parity bears ({}); the first: {}",
-            lost.size(), group.size, k, first.message())};
+
+  Status verify(int position, const std::string& path) const {
+    if (position >= parities_) return verify_segments(fs_, path, segments_.at(name_of(position)));
+    const std::uint64_t index = group_.first_parity + static_cast<std::uint64_t>(position);
+    if (index >= summary_.parity_crcs.size()) return corrupt("'" + path + "' has no checksum");
+    return verify_parity(fs_, path, length_of(position), summary_.parity_crcs[index]);
   }
-  if (Status status = rebuild_group(fs, directory, summary, group, given, lost, segments);
-      !status.ok()) {
+
+  // Which containers are right. Of the good ones as many as there are data, data first, are used.
+  Status look() {
+    for (int position = parities_; position < parities_ + group_.size; ++position) {
+      const std::string path = directory_ + "/" + name_of(position);
+      if (!segments_.contains(name_of(position)))
+        return corrupt("no file has data in '" + path + "'");
+      Status status = verify(position, path);
+      (status.ok() ? good_ : lost_data_).push_back(position);
+      if (first_.ok()) first_ = status;
+    }
+    for (int position = 0; position < parities_; ++position) {
+      if (!verify(position, directory_ + "/" + name_of(position)).ok())
+        lost_parity_.push_back(position);
+      else if (static_cast<int>(good_.size()) < group_.size)
+        good_.push_back(position);
+    }
+    return {};
+  }
+
+  Status too_much_is_lost() const {
+    return {parities_ == 0 ? StatusCode::kCorrupt : StatusCode::kUnrecoverable,
+            fmt::format("{} of {} containers are lost or damaged, more than parity bears ({}); the "
+                        "first: {}",
+                        lost_data_.size(), group_.size, parities_, first_.message())};
+  }
+
+  Status rebuild(const std::vector<int>& lost, std::vector<std::string>& repaired) {
+    SCR_ASSIGN_OR_RETURN(const Workshop workshop, Workshop::open(fs_, directory_));
+    Status status = compute(workshop, lost);
     for (int position : lost) {
-      const auto index = group.first + static_cast<std::uint64_t>(position - k);
-      (void)fs.remove_if_exists(directory + "/" + repair_name(container_name(index)));
+      const std::string made = workshop.path_of(name_of(position));
+      if (status.ok()) status = take(position, made, repaired);
+      if (!status.ok()) (void)fs_.remove_if_exists(made);
     }
-    return status;
+    return status.ok() ? fs_.sync_directory(directory_) : status;
   }
-  for (int position : lost)
-    repaired.push_back(container_name(group.first + static_cast<std::uint64_t>(position - k)));
-  return {};
-}
+
+  Status compute(const Workshop& workshop, const std::vector<int>& lost) {
+    std::vector<std::string> in;
+    std::vector<std::string> out;
+    for (int position : good_) in.push_back(directory_ + "/" + name_of(position));
+    for (int position : lost) out.push_back(workshop.path_of(name_of(position)));
+    SCR_ASSIGN_OR_RETURN(auto inputs, open_all(fs_, in, OpenOptions::read()));
+    SCR_ASSIGN_OR_RETURN(auto outputs, open_all(fs_, out, OpenOptions::create_truncate()));
+    WindowCoder coder(summary_, group_, good_, lost);
+    const std::uint64_t length = parity_length(summary_, group_);
+    for (std::uint64_t offset = 0; offset < length; offset += kWindow) {
+      const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(kWindow, length - offset));
+      SCR_RETURN_IF_ERROR(coder.compute(inputs, offset, part));
+      for (std::size_t i = 0; i < outputs.size(); ++i) {
+        SCR_RETURN_IF_ERROR(outputs[i]->write_all(coder.output(i, part), offset));
+      }
+    }
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      SCR_RETURN_IF_ERROR(outputs[i]->truncate(length_of(lost[i])));
+      SCR_RETURN_IF_ERROR(outputs[i]->sync());
+      SCR_RETURN_IF_ERROR(outputs[i]->close());
+    }
+    return {};
+  }
+
+  // A container gets its name only if it is right.
+  Status take(int position, const std::string& made, std::vector<std::string>& repaired) {
+    SCR_RETURN_IF_ERROR(verify(position, made));
+    SCR_RETURN_IF_ERROR(fs_.rename(made, directory_ + "/" + name_of(position)));
+    repaired.push_back(name_of(position));
+    return {};
+  }
+
+  FileSystem& fs_;
+  const std::string& directory_;
+  const Summary& summary_;
+  const Group& group_;
+  const SegmentMap& segments_;
+  int parities_;
+  std::vector<int> good_;
+  std::vector<int> lost_data_;
+  std::vector<int> lost_parity_;
+  Status first_;  // what is wrong with the first of the lost data containers
+};
 
 }  // namespace
 
@@ -381,7 +454,7 @@ Result<std::vector<std::string>> repair_containers(FileSystem& fs, const std::st
   SCR_ASSIGN_OR_RETURN(SegmentMap segments, read_segments(fs, directory));
   std::vector<std::string> repaired;
   for (const Group& group : groups_of(summary)) {
-    SCR_RETURN_IF_ERROR(repair_group(fs, directory, summary, group, segments, repaired));
+    SCR_RETURN_IF_ERROR(GroupRepair(fs, directory, summary, group, segments).repair(repaired));
   }
   return repaired;
 }

@@ -15,6 +15,8 @@
 namespace scr::flush {
 
 inline constexpr std::uint64_t kGroupSize = 32;
+// A repair holds the lock `.scr/repair.lock`, and works on `.scr/.repair.tmp.*`.
+inline constexpr std::string_view kRepairLock = "repair";
 
 // Number of parity containers of a dataset.
 std::uint64_t parity_container_count(const Summary& summary);
@@ -33,9 +35,10 @@ Result<std::vector<std::uint32_t>> write_parity_containers(Communicator& world, 
 Status verify_parity_containers(FileSystem& fs, const std::string& directory,
                                 const Summary& summary, std::vector<std::string>& problems);
 
-// One process: verifies every container of a dataset against the checksums of its segments and
-// rebuilds those that are missing or damaged, if parity allows. Names what it repaired.
-// kUnrecoverable if more is lost than parity bears; kCorrupt if there is no parity.
+// One process: verifies every container of a dataset, data against the checksums of its segments
+// and parity against its own, and rebuilds those that are missing or damaged, if parity allows.
+// Names what it repaired; parity that cannot be rebuilt is a warning. kUnrecoverable if more data
+// is lost than parity bears; kCorrupt if there is no parity.
 Result<std::vector<std::string>> repair_containers(FileSystem& fs, const std::string& directory);
 
 }  // namespace scr::flush

@@ -31,6 +31,7 @@ Hash file_to_hash(const StoredFile& file) {
   Hash hash;
   hash.set_value("SIZE", file.size);
   hash.set_value("CRC", crc32_to_text(file.crc));
+  if (file.mtime_ns) hash.set_value("MTIME", *file.mtime_ns);
   if (!file.fetch) hash.at("NOFETCH");
   if (file.shared) hash.at("SHARED");
   if (file.contained()) hash.set("SEG", segments_to_hash(file.segments));
@@ -43,6 +44,9 @@ Result<StoredFile> file_from_hash(std::string_view name, const Hash& hash) {
   SCR_ASSIGN_OR_RETURN(file.size, hash.require_uint("SIZE"));
   SCR_ASSIGN_OR_RETURN(std::string crc, hash.require_value("CRC"));
   SCR_ASSIGN_OR_RETURN(file.crc, crc32_from_text(crc));
+  if (hash.contains("MTIME")) {
+    SCR_ASSIGN_OR_RETURN(file.mtime_ns, hash.require_int("MTIME"));
+  }
   file.fetch = !hash.contains("NOFETCH");
   file.shared = hash.contains("SHARED");
   if (const Hash* segments = hash.get("SEG")) {

@@ -22,6 +22,7 @@ struct StoredFile {
   std::string file;  // relative to the prefix directory
   std::uint64_t size = 0;
   std::uint32_t crc = 0;
+  std::optional<std::int64_t> mtime_ns = {};  // of a plain file, as the flush left it; a hint
   bool fetch = true;  // false (NOFETCH): redundancy data, which is not brought back to the cache
   // Several processes wrote it together; it is read where it is, and not brought to the cache.
   bool shared = false;

@@ -30,8 +30,12 @@ RankFiles stored_files(const ScannedRank& rank) {
     file.file = final_file.name;
     file.size = final_file.size;
     file.shared = final_file.shared;
-    if (!file.shared) file.crc = *rank.entry.find(file.file)->crc;
     file.in_container = rank.descriptor.layout.containers();
+    if (!file.shared) {
+      const FileMeta& meta = *rank.entry.find(file.file);
+      file.crc = *meta.crc;
+      if (!file.in_container) file.mtime_ns = meta.mtime_ns;
+    }
     if (file.in_container) file.segments = rank.descriptor.segments.at(file.file);
     files.push_back(std::move(file));
   }

@@ -135,7 +135,29 @@ Result<Hash> meet(Communicator& world, const Hash& send) {
   return result;
 }
 
+// The program has written the name anew, past the cache, since the file was copied.
+Result<bool> has_newer(FileSystem& fs, const std::string& path, const std::string& copy) {
+  auto there = fs.info(path);
+  if (there.status().code() == StatusCode::kNotFound) return false;
+  SCR_RETURN_IF_ERROR(there.status());
+  SCR_ASSIGN_OR_RETURN(const FileInfo mine, fs.info(copy));
+  if (there->type != FileInfo::Type::kRegular || there->mtime_ns <= mine.mtime_ns) return false;
+  auto marker = routing::read_marker(fs, path);
+  return marker.ok() && !*marker;
+}
+
 }  // namespace
+
+Status put_in_place(FileSystem& fs, const std::string& temporary, const std::string& path,
+                    bool keep_newer) {
+  bool newer = false;
+  if (keep_newer) {
+    SCR_ASSIGN_OR_RETURN(newer, has_newer(fs, path, temporary));
+  }
+  if (!newer) return fs.rename(temporary, path);
+  log::info("'{}' has been written anew since: the flushed copy is not put there", path);
+  return fs.remove(temporary);
+}
 
 Result<std::vector<Superseded>> find_superseded(Communicator& world, FileSystem& fs,
                                                 const std::string& prefix,

@@ -30,6 +30,11 @@ Result<std::vector<Superseded>> find_superseded(Communicator& world, FileSystem&
                                                 const DatasetDescriptor& dataset,
                                                 const RankFiles& mine);
 
+// Gives a flushed file its name. With `keep_newer` a file there that was written anew since, past
+// the cache, stays, and the flushed one goes. Durable once the directory is synced.
+Status put_in_place(FileSystem& fs, const std::string& temporary, const std::string& path,
+                    bool keep_newer);
+
 // Takes them out of the index. Not collective; may be done again.
 Status drop_from_index(FileSystem& fs, const std::string& prefix,
                        const std::vector<Superseded>& superseded);

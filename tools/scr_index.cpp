@@ -305,26 +305,44 @@ Status extract(FileSystem& fs, const Options& options) {
 
 // --- checksums ----------------------------------------------------------------------------------
 
-Status verify_one(FileSystem& fs, const Options& options, const DatasetRow& row) {
-  const scr::flush::IndexEntry& entry = row.entry;
+// What is wrong with a dataset, read from the first byte to the last.
+std::vector<std::string> problems_of(FileSystem& fs, const Options& options,
+                                     const scr::flush::IndexEntry& entry) {
   std::vector<std::string> problems;
   ProgressBar bar("bytes", entry.dataset.size, options.progress);
   const Status status = scr::flush::verify_dataset(
       fs, options.prefix, entry.directory, [&](std::uint64_t done) { bar.update(done); }, problems);
   bar.hide();
   if (!status.ok()) problems.emplace_back(status.message());
+  return problems;
+}
+
+// Rebuilds what parity can give back; `problems` are then what is still wrong.
+std::vector<std::string> repair(FileSystem& fs, const Options& options,
+                                const scr::flush::IndexEntry& entry,
+                                std::vector<std::string>& problems) {
+  auto repaired = scr::flush::repair_containers(fs, options.prefix + "/.scr/" + entry.directory);
+  // Containers of other groups may have been rebuilt before one failed.
+  problems = problems_of(fs, options, entry);
+  if (repaired.ok()) return *std::move(repaired);
+  problems.emplace_back(repaired.status().with_context("it cannot be repaired").message());
+  return {};
+}
+
+Status verify_one(FileSystem& fs, const Options& options, const DatasetRow& row) {
+  const scr::flush::IndexEntry& entry = row.entry;
   const std::string name = escape(entry.dataset.name);
-  if (!problems.empty() && options.repair) {
-    SCR_ASSIGN_OR_RETURN(auto repaired, scr::flush::repair_containers(
-                                            fs, options.prefix + "/.scr/" + entry.directory));
-    fmt::print("{}: {} container(s) rebuilt from parity\n", name, repaired.size());
-    return {};
-  }
+  std::vector<std::string> problems = problems_of(fs, options, entry);
+  std::vector<std::string> repaired;
+  if (!problems.empty() && options.repair) repaired = repair(fs, options, entry, problems);
   if (options.json) {
     ordered_json json = dataset_json(row);
     json["problems"] = problems;
+    if (options.repair) json["repaired"] = repaired;
     fmt::print("{}", dump(json));
   } else {
+    if (!repaired.empty())
+      fmt::print("{}: {} container(s) rebuilt from parity\n", name, repaired.size());
     for (const std::string& problem : problems) fmt::print("{}: {}\n", name, problem);
   }
   if (!problems.empty()) return scr::corrupt(fmt::format("dataset '{}' is damaged", name));
@@ -354,6 +372,8 @@ Status verify(FileSystem& fs, const Options& options) {
 
 Status build(FileSystem& fs, const Options& options) {
   SCR_ASSIGN_OR_RETURN(const BuiltIndex built, build_index(fs, options.prefix));
+  if (!built.set_aside.empty())
+    print_warning("the index was damaged; it is set aside as " + built.set_aside);
   for (const std::string& line : built.left_out) print_warning("left out: " + line);
   fmt::print("{} dataset(s) added\n", built.added);
   return {};
@@ -420,7 +440,10 @@ void define_actions(CLI::App& app, Options& options) {
       ->expected(2);
   actions->add_option("-a,--add", options.add, "Add the dataset directory DIR (below .scr)")
       ->type_name("DIR");
-  actions->add_flag("-b,--build", options.build, "Add every dataset directory that has a summary");
+  actions->add_flag(
+      "-b,--build", options.build,
+      "Add every dataset directory that has a summary; an index that is damaged is set "
+      "aside and made anew");
   actions
       ->add_option("-c,--current", options.current,
                    "Make NAME the checkpoint to restart from; without NAME: print which it is")
@@ -456,7 +479,9 @@ void define(CLI::App& app, Options& options) {
   app.add_option("--to", options.to,
                  "With --extract: directory to make (default: scr.dataset.<id>.extracted)")
       ->type_name("DIR");
-  app.add_flag("--repair", options.repair, "With --verify: rebuild damaged containers from parity");
+  app.add_flag(
+      "--repair", options.repair,
+      "With --verify: rebuild damaged and lost containers from parity, then read all again");
   app.add_flag("--no-cache", options.no_cache, "Leave the cache of this node out");
   app.add_flag("--progress", options.progress,
                "Show progress also if standard error is no terminal");

@@ -5,10 +5,9 @@
 #   daemon.sh TESTS BIN files|containers
 source "$(dirname "$0")/../faults/lib.sh"
 commands=$(cd "$1" && pwd) layout=$2
+source "$(dirname "$0")/daemons.sh"
 bytes=1000000   # of a file; two files a rank, so 16 MB in all
 slow=1500000    # bytes per second of all: 11 s
-
-control() { echo "$H5SCR_NODE_LOCAL/root/scr.$SCR_JOB_ID"; }
 
 start_case() { # text
   begin "$1 ($layout)"
@@ -16,21 +15,6 @@ start_case() { # text
   unset SCR_FLUSH_ASYNC_BW SCR_USE_CONTAINERS SCR_CONTAINER_SIZE
   [[ $layout == containers ]] && export SCR_USE_CONTAINERS=1 SCR_CONTAINER_SIZE=3MB
   return 0
-}
-
-# Before the program, as a launcher would; they wait for the control directory, and end when the next case
-# removes it.
-start_daemons() {
-  local node
-  for node in $(cluster nodes); do
-    cluster exec "$node" "$commands/scr_transfer" --poll 0.1 "$(control)" >>"$SCR_PREFIX/daemon.$node" 2>&1 &
-  done
-}
-
-# Kills the daemon of a node without a word.
-kill_daemon() { # node
-  cluster exec "$1" bash -c 'for p in /proc/[0-9]*; do
-    [[ $(cat "$p/comm" 2>/dev/null) == scr_transfer ]] && kill -9 "${p#/proc/}"; done; true'
 }
 
 # How often the daemons of all nodes said this.

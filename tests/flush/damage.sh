@@ -34,6 +34,10 @@ prepare files
 for file in ckpt.2/rank_5.1.dat .scr/scr.dataset.2/rank2file.0.scr .scr/scr.dataset.2/summary.scr; do
   case_name="a flipped byte in $file"
   flip_in_prefix $file -20
+  index --verify "step 2" --repair # which nothing can
+  expect_status 1
+  expect_text "^step 2: .*$file"
+  expect_no_text "rebuilt"
   expect_fallback $file
   flip_in_prefix $file -20
 done
@@ -61,9 +65,29 @@ expect_restart 2
 expect_text "1 container.* rebuilt from parity"
 expect_index 2
 expect_no_temporaries
+for name in ctr.1.scr ctr.parity.0.scr; do
+  for damage in "flip_in_prefix .scr/scr.dataset.2/$name 777" "rm .scr/scr.dataset.2/$name"; do
+    case_name="scr_index --repair after $damage"
+    $damage
+    index --verify "step 2"
+    expect_status 1
+    expect_text "^step 2: .*$name"
+    index --verify "step 2" --repair
+    expect_status 0
+    expect_line "step 2: 1 container(s) rebuilt from parity"
+    expect_text "^step 2: .*every byte is right"
+    expect_index 2
+    expect_no_temporaries
+  done
+done
 case_name="two damaged containers are too much for one parity"
 flip_in_prefix .scr/scr.dataset.2/ctr.0.scr 10
 flip_in_prefix .scr/scr.dataset.2/ctr.2.scr 10
+index --verify "step 2" --repair
+expect_status 1
+expect_text "^step 2: .*ctr\.0\.scr"
+expect_text "^step 2: .*ctr\.2\.scr"
+expect_text "^step 2: it cannot be repaired: .*more than parity bears"
 app any 0 2 3000 --check-only
 expect_restart 1
 expect_text "cannot fetch dataset 2 .*ctr\.[02]\.scr"

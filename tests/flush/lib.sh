@@ -9,7 +9,7 @@ scr_index=$(cd "$bin/../bin" && pwd)/scr_index
 # A new case, with a flush of every checkpoint and none of the settings of the case before.
 start() { # text
   unset SCR_USE_CONTAINERS SCR_CONTAINER_SIZE SCR_CONTAINER_PARITY SCR_FLUSH_ASYNC SCR_FLUSH_ASYNC_BW \
-    SCR_FLUSH_ASYNC_PERCENT SCR_FLUSH_WIDTH SCR_CURRENT SCR_HALT_EXIT SCR_FETCH_BYPASS SCR_GLOBAL_RESTART
+    SCR_FLUSH_ASYNC_PERCENT SCR_FLUSH_TYPE SCR_FLUSH_WIDTH SCR_CURRENT SCR_HALT_EXIT SCR_FETCH_BYPASS SCR_GLOBAL_RESTART
   export SCR_FLUSH=1 SCR_FETCH=1
   begin "$1"
 }
@@ -40,6 +40,11 @@ expect_index() { # number
   local count
   count=$(grep -c 'every byte is right' <<<"$text")
   check "$((count == $1 ? 0 : 1))" "the index names $count datasets instead of $1: $text"
+}
+
+index() { # argument...; $out and $status as of `app`
+  out=$("$scr_index" -p "$SCR_PREFIX" "$@" 2>&1)
+  status=$?
 }
 
 expect_current() { # directory below .scr

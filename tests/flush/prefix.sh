@@ -7,11 +7,6 @@ source "$(dirname "$0")/lib.sh"
 
 wipe_both() { wipe 0 1; }
 
-index() { # argument...
-  out=$("$scr_index" -p "$SCR_PREFIX" "$@" 2>&1)
-  status=$?
-}
-
 # The names of the complete datasets in the index, newest first, the current one with a star.
 expect_names() { # name,name...
   local names
@@ -117,6 +112,24 @@ expect_line "0 dataset(s) added"
 wipe_both
 app any 0 1 3000 --check-only
 expect_restart 2
+
+case_name="a damaged index is set aside and made anew, and the link still says where to restart"
+index --current "step 1"
+flip_in_prefix .scr/index.scr 30
+cp .scr/index.scr damaged
+index --list
+expect_status 1
+expect_text "index\.scr.*'scr_index --build'"
+app any 0 1 3000 --check-only
+expect_status 4
+expect_text "index\.scr.*'scr_index --build'"
+index --build
+expect_status 0
+expect_text "set aside as .*index\.scr\.corrupt\.1$"
+expect_line "2 dataset(s) added"
+check "$(cmp -s damaged .scr/index.scr.corrupt.1; echo $?)" "the damaged index is not kept as it was"
+expect_names "step 2,step 1*"
+index --current "step 2"
 
 case_name="a dataset whose summary is damaged is left out"
 rm .scr/index.scr

@@ -75,6 +75,32 @@ TEST_F(Copy, SyncsEachDestinationAndItsDirectoryOnce) {
   EXPECT_EQ(operations_of_copy(Operation::kSyncDirectory), 1U);
 }
 
+TEST_F(Copy, SmallFilesThatFollowEachOtherAreWrittenTogether) {
+  for (bool resume : {false, true}) {
+    std::vector<CopyTask> tasks;
+    std::string all(5, '\0');
+    for (std::size_t i = 0; i < 50; ++i) {
+      const std::string bytes = random_bytes(i % 20, static_cast<unsigned>(i));
+      const std::string source = root_ / ("small." + std::to_string(i));
+      write_bytes(source, bytes);
+      tasks.push_back({source,
+                       bytes.size(),
+                       crc_of(bytes),
+                       {{root_ / "to/container", all.size(), bytes.size(), 0}}});
+      all += bytes;
+    }
+    FaultPlan plan;
+    plan.operations = FaultPlan::bit(Operation::kWrite);
+    FaultyFileSystem counting(real_file_system(), plan);
+    options_.resume = resume;
+    const Status status = copy_all(counting, tasks, options_, progress_);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(read_bytes(root_ / "to/container"), all);
+    EXPECT_EQ(counting.operations(), resume ? 0U : (all.size() + 63) / 64);
+    EXPECT_EQ(tasks[7].pieces[0].crc, tasks[7].crc);
+  }
+}
+
 TEST_F(Copy, AnEmptyFileIsMadeAndEmpty) {
   write_bytes(root_ / "empty", "");
   std::vector<CopyTask> tasks = {{root_ / "empty", 0, 0, {{root_ / "to/empty", 0, 0, 0}}}};
@@ -95,7 +121,7 @@ TEST_F(Copy, OfAWholeFileIsAsOldAsItsSource) {
 
 TEST_F(Copy, ResumesWithoutWritingWhatIsThere) {
   const std::uint64_t writes = operations_of_copy(Operation::kWrite);
-  EXPECT_EQ(writes, 2U + 8U + 7U);
+  EXPECT_EQ(writes, 3U + 15U);
   options_.resume = true;
   progress_.bytes_done = 0;
   EXPECT_EQ(operations_of_copy(Operation::kWrite), 0U);
@@ -113,11 +139,11 @@ TEST_F(Copy, ResumesOnlyWithPiecesWhoseChecksumHolds) {
   EXPECT_EQ(read_bytes(root_ / "to/b"), bytes_.substr(100));
 
   std::filesystem::resize_file(root_ / "to/b", 899);
-  EXPECT_EQ(operations_of_copy(Operation::kWrite), 7U) << "the piece of 400 bytes";
+  EXPECT_EQ(operations_of_copy(Operation::kWrite), 8U) << "the piece of 400 bytes";
   EXPECT_EQ(read_bytes(root_ / "to/b"), bytes_.substr(100));
 
   std::filesystem::remove(root_ / "to/a");
-  EXPECT_EQ(operations_of_copy(Operation::kWrite), 2U);
+  EXPECT_EQ(operations_of_copy(Operation::kWrite), 3U);
   EXPECT_EQ(read_bytes(root_ / "to/a").substr(50), bytes_.substr(0, 100));
 }
 
@@ -177,6 +203,29 @@ TEST_F(Copy, AnyFailedOperationIsReported) {
     if (faulty.hits() == 0) break;
     EXPECT_EQ(status.code(), StatusCode::kNoSpace) << "operation " << n << " was dropped";
   }
+}
+
+// The page cache may hold what the device never got, and the next sync says nothing of it.
+TEST_F(Copy, WhatCouldNotBeSyncedIsWrittenAgainByTheNextTry) {
+  for (const char* name : {"a", "b"}) {
+    FaultPlan plan = FaultPlan::fail_at(1, EIO);
+    plan.operations = FaultPlan::bit(Operation::kSync);
+    plan.path = std::string("*/to/") + name;
+    FaultyFileSystem faulty(real_file_system(), plan);
+    options_.resume = true;
+    EXPECT_EQ(copy(faulty).code(), StatusCode::kIoError);
+    EXPECT_FALSE(std::filesystem::exists(root_ / (std::string("to/") + name)));
+    EXPECT_GT(operations_of_copy(Operation::kWrite), 0U);
+    EXPECT_EQ(read_bytes(root_ / "to/b"), bytes_.substr(100));
+  }
+}
+
+TEST_F(Copy, WhatCouldNeitherBeSyncedNorRemovedIsEmptied) {
+  FaultPlan plan = FaultPlan::fail_at(1, EIO, FaultPlan::kForever);
+  plan.operations = FaultPlan::bit(Operation::kSync) | FaultPlan::bit(Operation::kRemove);
+  FaultyFileSystem faulty(real_file_system(), plan);
+  EXPECT_EQ(copy(faulty).code(), StatusCode::kIoError);
+  EXPECT_EQ(std::filesystem::file_size(root_ / "to/a"), 0U);
 }
 
 TEST_F(Copy, AFullDiskIsNoticedInTheMiddleOfAWrite) {

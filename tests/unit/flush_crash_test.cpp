@@ -255,6 +255,31 @@ TEST(CleanUp, RemovesADirectoryThatWasOnlyJustMade) {
   EXPECT_TRUE(std::filesystem::is_empty(run.prefix() + "/.scr"));
 }
 
+// A program without our interface writes a name again, past the cache, after the run was killed.
+TEST(RollForward, KeepsAFileThatWasWrittenAnewSinceIfTheFlushWouldHave) {
+  for (bool keep_newer : {true, false}) {
+    TestRun run;
+    run.write_dataset(2);
+    FlushOptions options = plain_files();
+    options.keep_newer = keep_newer;
+    FaultPlan plan = FaultPlan::fail_at(1, EIO, FaultPlan::kForever);
+    plan.operations = FaultPlan::bit(Operation::kRename);
+    plan.path = "*/ckpt.2/*";
+    FaultyFileSystem faulty(real_file_system(), plan);
+    run.flush(2, options, [&](int) -> FileSystem& { return faulty; });
+    const std::string name = run.prefix() + "/ckpt.2/rank_0.h5";
+    const std::string newer(300, 'n');
+    write_bytes(name, newer);
+    std::filesystem::last_write_time(
+        name, std::filesystem::last_write_time(run.cache(0, 2) + "/ckpt.2/rank_0.h5") +
+                  std::chrono::seconds(5));
+    ASSERT_NO_FATAL_FAILURE(start_again(run, {}));
+    EXPECT_EQ(read_bytes(name) == newer, keep_newer);
+    EXPECT_THAT(run.temporaries(), IsEmpty());
+    EXPECT_EQ(run.fetches("scr.dataset.2"), !keep_newer);
+  }
+}
+
 TEST(RollForward, ADamagedSummaryCommitsNothing) {
   TestRun run;
   run.write_dataset(2);

@@ -1,7 +1,9 @@
 // Flush, loss of all caches, fetch: four ranks on two nodes, with and without containers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
 #include <sys/stat.h>
+#include <fstream>
 
 #include "flush/intent.hpp"
 #include "flush/parity.hpp"
@@ -123,6 +125,31 @@ TEST_P(Cycle, VerifyReadsEveryByte) {
   EXPECT_TRUE(status.ok()) << status.message();
   EXPECT_THAT(problems, IsEmpty());
   EXPECT_EQ(bytes, dataset.size);
+}
+
+TEST(Flush, MakesAndSyncsEveryDirectoryOnce) {
+  TestRun run;
+  run.write_dataset(1);
+  for (Operation operation : {Operation::kMakeDirectory, Operation::kSyncDirectory}) {
+    run.clear_prefix();
+    FaultPlan plan;
+    plan.operations = FaultPlan::bit(operation);
+    plan.path = run.prefix() + "*";
+    plan.log = run.prefix() + "/../operations";
+    std::filesystem::remove(plan.log);
+    FaultyFileSystem counting(real_file_system(), plan);
+    for (const Status& status : run.flush(
+             1, plain_files(), [&](int) -> FileSystem& { return counting; },
+             TestRun::Until::kPrepared)) {
+      ASSERT_TRUE(status.ok()) << status.message();
+    }
+    std::map<std::string, int> times;
+    std::ifstream lines(plan.log);
+    for (std::string line; std::getline(lines, line);) ++times[line.substr(line.rfind(' ') + 1)];
+    for (const auto& [path, count] : times) EXPECT_EQ(count, 1) << path;
+    EXPECT_EQ(times[run.prefix() + "/ckpt.1/deep"], 1);
+    EXPECT_EQ(times[run.prefix() + "/ckpt.1"], 1);
+  }
 }
 
 TEST(Flush, WritesPlainFilesWhereTheApplicationMeantThem) {

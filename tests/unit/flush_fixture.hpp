@@ -89,6 +89,7 @@ class TestRun {
         meta.complete = true;
         meta.size = size;
         meta.crc = crc_of(bytes);
+        meta.mtime_ns = real_file_system().info(cache(rank, id) + "/" + name)->mtime_ns;
         metas.push_back(meta);
         bytes_[id][rank][name] = bytes;
         dataset.size += size;

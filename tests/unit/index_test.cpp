@@ -331,6 +331,58 @@ TEST_F(IndexFile, ThatIsDamagedIsNamedAndNotOverwritten) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(file));
 }
 
+TEST_F(IndexFile, ThatIsDamagedIsSetAsideAndTheMessageSaysHow) {
+  FileSystem& fs = real_file_system();
+  EXPECT_EQ(*set_damaged_index_aside(fs, prefix()), "") << "there is none";
+  const std::string file = prefix() + "/.scr/index.scr";
+  for (const char* n : {"1", "2"}) {
+    ASSERT_TRUE(add(1).ok());
+    EXPECT_EQ(*set_damaged_index_aside(fs, prefix()), "") << "it is sound";
+    std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
+    for (const Status& status : {read_index(fs, prefix()).status(), add(2)}) {
+      EXPECT_THAT(std::string(status.message()), HasSubstr("'scr_index --build'"));
+    }
+    EXPECT_EQ(*set_damaged_index_aside(fs, prefix()), file + ".corrupt." + n);
+    EXPECT_THAT(read().entries(), IsEmpty());
+  }
+  EXPECT_TRUE(std::filesystem::exists(file + ".corrupt.1"));
+}
+
+TEST_F(IndexFile, ThatCannotBeReadIsNotTakenForDamaged) {
+  ASSERT_TRUE(add(1).ok());
+  FaultPlan plan = FaultPlan::fail_at(1, EIO);
+  plan.operations = FaultPlan::bit(Operation::kRead);
+  FaultyFileSystem fs(real_file_system(), plan);
+  EXPECT_EQ(set_damaged_index_aside(fs, prefix()).status().code(), StatusCode::kIoError);
+  EXPECT_EQ(read().entries().size(), 1U);
+}
+
+// A link that a power failure takes back would pass for one moved by hand.
+TEST_F(IndexFile, IsWrittenOnlyWhenTheLinkIsDurable) {
+  ASSERT_TRUE(add(1).ok());
+  FaultPlan plan = FaultPlan::fail_at(1, EIO);
+  plan.operations = FaultPlan::bit(Operation::kSyncDirectory);
+  plan.path = prefix();
+  FaultyFileSystem fs(real_file_system(), plan);
+  EXPECT_EQ(add(2, fs).code(), StatusCode::kIoError);
+  EXPECT_EQ(fs.hits(), 1U);
+  EXPECT_EQ(read().last_id(), 1);
+}
+
+TEST(Index, AnEntryThatIsPutAgainIsNotBeingDeleted) {
+  Index index = sample();
+  index.begin_deletion("scr.dataset.2");
+  EXPECT_EQ(index.find_directory("scr.dataset.2"), nullptr);
+  EXPECT_EQ(*Index::from_hash(index.to_hash()), index);
+  EXPECT_THAT(index.deletions(), ElementsAre("scr.dataset.2"));
+  index.put(entry(2));
+  EXPECT_THAT(index.deletions(), IsEmpty());
+  index.begin_deletion("scr.dataset.2");
+  Hash hash = index.to_hash();
+  hash.at("DELETING").at("../elsewhere");
+  EXPECT_NE(refusal(hash), "accepted");
+}
+
 TEST_F(IndexFile, IfSomebodyWroteInBetweenTheChangeIsMadeAnewOnWhatTheyWrote) {
   ASSERT_TRUE(add(1).ok());
   int calls = 0;

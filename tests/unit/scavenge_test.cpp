@@ -98,6 +98,20 @@ TEST_P(Scavenge, LeavesTheOlderCheckpointCurrentWhenTooMuchIsLost) {
   job.expect_bytes("scr.dataset.1", 1);
 }
 
+// What rank2file says, but for the times of files, which are those of a run.
+std::map<int, RankFiles> listed_files(const ScavengeJob& job) {
+  auto ranks = read_rank2file_block(real_file_system(), job.prefix() + "/.scr/scr.dataset.1", 0);
+  EXPECT_TRUE(ranks.ok()) << ranks.status().message();
+  if (!ranks.ok()) return {};
+  for (auto& [rank, files] : *ranks) {
+    for (StoredFile& file : files) {
+      EXPECT_EQ(file.mtime_ns.has_value(), !file.contained() && !file.shared) << file.file;
+      file.mtime_ns.reset();
+    }
+  }
+  return *ranks;
+}
+
 TEST_P(Scavenge, LeavesWhatAFlushLeaves) {
   ScavengeJob flushed(settings_of(GetParam()));
   ScavengeJob job(settings_of(GetParam()));
@@ -109,7 +123,9 @@ TEST_P(Scavenge, LeavesWhatAFlushLeaves) {
   auto expected = ScavengeJob::snapshot(flushed.prefix());
   auto found = ScavengeJob::snapshot(job.prefix());
   // These tell the time, and whose job it was.
-  for (const char* name : {".scr/index.scr", ".scr/scr.dataset.1/summary.scr", ".scr/owner.scr"}) {
+  EXPECT_TRUE(listed_files(job) == listed_files(flushed));
+  for (const char* name : {".scr/index.scr", ".scr/scr.dataset.1/summary.scr", ".scr/owner.scr",
+                           ".scr/scr.dataset.1/rank2file.0.scr"}) {
     EXPECT_EQ(expected.erase(name), found.erase(name)) << name;
   }
   EXPECT_EQ(found, expected);

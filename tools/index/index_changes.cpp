@@ -53,30 +53,39 @@ Result<std::string> add_dataset(FileSystem& fs, const std::string& prefix,
 }
 
 Result<BuiltIndex> build_index(FileSystem& fs, const std::string& prefix) {
-  SCR_RETURN_IF_ERROR(flush::roll_forward(fs, prefix, nullptr));
-  SCR_ASSIGN_OR_RETURN(const auto entries, fs.list(prefix + "/.scr"));
   BuiltIndex built;
-  for (const DirectoryEntry& entry : entries) {
+  // Before a change of a new index removes the link, which the index does not know of.
+  const std::string linked = flush::linked_dataset(fs, prefix);
+  SCR_ASSIGN_OR_RETURN(built.set_aside, flush::set_damaged_index_aside(fs, prefix));
+  SCR_RETURN_IF_ERROR(flush::roll_forward(fs, prefix, nullptr));
+  SCR_ASSIGN_OR_RETURN(const auto directories, fs.list(prefix + "/.scr"));
+  std::vector<IndexEntry> found;
+  for (const DirectoryEntry& directory : directories) {
     const bool is_dataset =
-        entry.type == FileInfo::Type::kDirectory && entry.name.starts_with("scr.dataset.");
+        directory.type == FileInfo::Type::kDirectory && directory.name.starts_with("scr.dataset.");
     if (!is_dataset) continue;
-    const auto summary = flush::read_summary(fs, prefix + "/.scr/" + entry.name);
+    const auto summary = flush::read_summary(fs, prefix + "/.scr/" + directory.name);
     if (!summary.ok()) {
       built.left_out.emplace_back(summary.status().message());
       continue;
     }
-    SCR_RETURN_IF_ERROR(flush::update_index(fs, prefix, [&](Index& index) -> Status {
-      if (index.find_directory(entry.name) != nullptr) return {};
-      IndexEntry fresh;
-      fresh.directory = entry.name;
-      fresh.dataset = summary->dataset;
-      fresh.complete = summary->complete;
-      fresh.flushed = flush::timestamp_now();
-      index.put(std::move(fresh));
-      ++built.added;
-      return {};
-    }));
+    IndexEntry& entry = found.emplace_back();
+    entry.directory = directory.name;
+    entry.dataset = summary->dataset;
+    entry.complete = summary->complete;
+    entry.flushed = flush::timestamp_now();
   }
+  SCR_RETURN_IF_ERROR(flush::update_index(fs, prefix, [&](Index& index) -> Status {
+    built.added = 0;
+    for (const IndexEntry& entry : found) {
+      if (index.find_directory(entry.directory) != nullptr) continue;
+      index.put(entry);
+      ++built.added;
+    }
+    if (index.current().empty() && index.find_directory(linked) != nullptr)
+      index.set_current(linked);
+    return {};
+  }));
   return built;
 }
 

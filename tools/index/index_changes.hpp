@@ -16,9 +16,12 @@ Result<std::string> add_dataset(FileSystem& fs, const std::string& prefix,
 
 struct BuiltIndex {
   int added = 0;
+  std::string set_aside;              // where an index that was damaged is now; empty if it was not
   std::vector<std::string> left_out;  // why, one line each
 };
-// Finishes flushes that were cut short, and adds every dataset directory that has a summary.
+// Finishes flushes that were cut short, and adds every dataset directory that has a summary. An
+// index that is damaged is set aside first; what only it knew (failed fetches, what was dropped) is
+// not known any more.
 Result<BuiltIndex> build_index(FileSystem& fs, const std::string& prefix);
 
 Status set_current(FileSystem& fs, const std::string& prefix, const std::string& name);

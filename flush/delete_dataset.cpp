@@ -1,0 +1,112 @@
+#include "flush/delete_dataset.hpp"
+
+#include "core/base/log.hpp"
+#include "flush/fetch.hpp"
+#include "flush/intent.hpp"
+#include "flush/rank2file.hpp"
+#include "flush/summary.hpp"
+
+namespace scr::flush {
+
+namespace {
+
+// The time tells without reading that nobody has touched the file since it was flushed; a copy, or
+// a file system that does not keep times, makes it worth a look at every byte.
+Result<bool> is_own(FileSystem& fs, const std::string& path, const StoredFile& file) {
+  const auto info = fs.info(path);
+  if (info.status().code() == StatusCode::kNotFound) return false;
+  SCR_RETURN_IF_ERROR(info.status());
+  if (info->type != FileInfo::Type::kRegular || info->size != file.size) return false;
+  if (file.mtime_ns && *file.mtime_ns == info->mtime_ns) return true;
+  return has_checksum(fs, path, file.size, file.crc);
+}
+
+Status delete_file(FileSystem& fs, const std::string& path, const StoredFile& file) {
+  SCR_ASSIGN_OR_RETURN(const bool own, is_own(fs, path, file));
+  return own ? fs.remove_if_exists(path) : Status();
+}
+
+// Deletes all that can be. The first failure that may pass is returned: then rank2file must stay.
+Status delete_files(FileSystem& fs, const std::string& prefix, const std::string& directory) {
+  Status first;
+  const auto note = [&first](const Status& status) {
+    if (status.ok()) return;
+    if (!status.is_transient())
+      log::warning("files of a deleted dataset may remain: {}", status.message());
+    else if (first.ok())
+      first = status;
+  };
+  const auto ranks = read_rank_count(fs, directory);
+  if (ranks.status().code() == StatusCode::kNotFound) return {};  // removed before the cut
+  note(ranks.status());
+  for (int block = 0; ranks.ok() && block < rank2file_block_count(*ranks); ++block) {
+    const auto files = read_rank2file_block(fs, directory, block);
+    if (files.status().code() == StatusCode::kNotFound) continue;
+    note(files.status());
+    if (!files.ok()) continue;
+    for (const auto& [rank, list] : *files) {
+      for (const StoredFile& file : list) {
+        if (!file.contained()) note(delete_file(fs, prefix + "/" + file.file, file));
+      }
+    }
+  }
+  return first;
+}
+
+Status remove_summary(FileSystem& fs, const std::string& directory) {
+  SCR_RETURN_IF_ERROR(fs.remove_if_exists(directory + "/" + std::string(kSummaryName)));
+  return fs.sync_directory(directory);
+}
+
+Status finish_deletion(FileSystem& fs, const std::string& prefix,
+                       const std::string& directory_name) {
+  const std::string directory = prefix + "/.scr/" + directory_name;
+  SCR_ASSIGN_OR_RETURN(const bool there, fs.exists(directory));
+  Status status;
+  if (there) {
+    SCR_RETURN_IF_ERROR(remove_summary(fs, directory));
+    SCR_RETURN_IF_ERROR(delete_files(fs, prefix, directory));
+    status = remove_dataset_directory(fs, prefix, directory_name);
+    // Somebody keeps files of his own there: they stay, and all else is gone.
+    if (status.is_transient()) return status;
+  }
+  SCR_RETURN_IF_ERROR(update_index(fs, prefix, [&](Index& index) -> Status {
+    index.end_deletion(directory_name);
+    return {};
+  }));
+  return status;
+}
+
+}  // namespace
+
+Status delete_dataset(FileSystem& fs, const std::string& prefix,
+                      const std::string& directory_name) {
+  // Of a flush that was cut at its very last step; a directory that is being deleted has none.
+  SCR_RETURN_IF_ERROR(remove_intent(fs, prefix + "/.scr/" + directory_name));
+  SCR_RETURN_IF_ERROR(update_index(fs, prefix, [&](Index& index) -> Status {
+    index.begin_deletion(directory_name);
+    if (index.current() == directory_name) {
+      const auto candidates = index.restart_candidates();
+      index.set_current(candidates.empty() ? "" : candidates.front()->directory);
+    }
+    return {};
+  }));
+  return finish_deletion(fs, prefix, directory_name)
+      .with_context("deleting '" + directory_name + "', which the next start goes on with");
+}
+
+Status finish_deletions(FileSystem& fs, const std::string& prefix, const Index& index) {
+  for (const std::string& name : index.deletions()) {
+    SCR_ASSIGN_OR_RETURN(const bool flushed_anew, has_intent(fs, prefix + "/.scr/" + name));
+    const Status status = flushed_anew ? update_index(fs, prefix,
+                                                      [&](Index& now) -> Status {
+                                                        now.end_deletion(name);
+                                                        return {};
+                                                      })
+                                       : finish_deletion(fs, prefix, name);
+    if (!status.ok()) log::warning("'{}' is not deleted yet: {}", name, status.message());
+  }
+  return {};
+}
+
+}  // namespace scr::flush
