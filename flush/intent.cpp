@@ -12,6 +12,7 @@
 #include "flush/index.hpp"
 #include "flush/parity.hpp"
 #include "flush/rank_filemap.hpp"
+#include "flush/scan.hpp"
 
 namespace scr::flush {
 
@@ -410,6 +411,36 @@ Status roll_forward(FileSystem& fs, const std::string& prefix, std::vector<std::
   return fs.remove_if_exists(intent_path(newest));
 }
 
+namespace {
+
+bool has_rank_filemap(const std::vector<DirectoryEntry>& entries) {
+  return std::any_of(entries.begin(), entries.end(), [](const DirectoryEntry& entry) {
+    return rank_of_filemap_name(entry.name).has_value();
+  });
+}
+
+// Whether a scavenge was cut that has brought everything that is needed: with the caches gone, this
+// may be all that there is of the dataset. A checkpoint is not needed any more once there is a
+// newer one.
+Result<bool> can_be_added(FileSystem& fs, const std::string& prefix, const std::string& name,
+                          const DatasetDescriptor& dataset, const Index& index) {
+  const bool outdated =
+      !dataset.output &&
+      std::any_of(index.entries().begin(), index.entries().end(), [&](const IndexEntry& entry) {
+        return entry.complete && entry.dataset.is_checkpoint() &&
+               entry.dataset.created > dataset.created;
+      });
+  if (outdated) return false;
+  SCR_ASSIGN_OR_RETURN(const auto entries, fs.list(prefix + "/.scr/" + name));
+  if (!has_rank_filemap(entries)) return false;
+  const auto scan = scan_dataset(fs, prefix, name);
+  if (scan.ok()) return scan->complete() || scan->recoverable();
+  if (scan.status().code() == StatusCode::kCorrupt) return false;
+  return scan.status();
+}
+
+}  // namespace
+
 Status clean_up(FileSystem& fs, const std::string& prefix, std::span<const std::int64_t> keep) {
   SCR_ASSIGN_OR_RETURN(auto names, dataset_directories(fs, prefix));
   SCR_ASSIGN_OR_RETURN(Index index, read_index(fs, prefix));
@@ -426,6 +457,14 @@ Status clean_up(FileSystem& fs, const std::string& prefix, std::span<const std::
     }
     SCR_ASSIGN_OR_RETURN(bool committed, is_committed(fs, directory));
     if (committed) continue;
+    SCR_ASSIGN_OR_RETURN(const bool whole, can_be_added(fs, prefix, name, owner->dataset, index));
+    if (whole) {
+      log::warning(
+          "a scavenge of dataset {} ('{}') was cut after it had copied what is needed; "
+          "'scr_index --prefix {} --add {}' ends it",
+          owner->dataset.id, owner->dataset.name, prefix, name);
+      continue;
+    }
     log::info("removing what is left of the flush of dataset {} ('{}')", owner->dataset.id,
               owner->dataset.name);
     Status status = remove_begun(fs, prefix, name, owner->dataset);
