@@ -136,6 +136,10 @@ Status RunLoop::check_enough() {
   return {};
 }
 
+std::int64_t RunLoop::runs() const {
+  return options_.runs.value_or(job_->config().get_int("SCR_RUNS"));
+}
+
 // ---- the loop
 // ------------------------------------------------------------------------------------
 
@@ -163,7 +167,7 @@ int RunLoop::run() {
     log_.once(EventType::kHalt, {.note = *reason});
     return kOwnFailure;
   }
-  const std::int64_t runs = options_.runs.value_or(job_->config().get_int("SCR_RUNS"));
+  const std::int64_t runs = this->runs();
   int exit_code = kOwnFailure;
   if (options_.transfer) start_transfer();
   for (attempt_ = 1;; ++attempt_) {
@@ -349,7 +353,7 @@ std::string RunLoop::restart_name() {
 
 void RunLoop::start_transfer() {
   for (const std::string& host : left()) {
-    const Words words = shell_.command(host, {tool("scr_transfer"), job_->control_directory()});
+    const Words words = shell_.own_step(host, {tool("scr_transfer"), job_->control_directory()});
     auto daemon = Child::start(words);
     if (daemon.ok()) {
       daemons_.push_back(*std::move(daemon));
