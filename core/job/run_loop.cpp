@@ -202,7 +202,7 @@ int RunLoop::run() {
   return exit_code;
 }
 
-// Halt is asked for before and after: it may come while we wait.
+// Halt is asked for all the time, also once more after the wait.
 bool RunLoop::wait_before_relaunch() {
   const auto until = Clock::now() + milliseconds(static_cast<long>(options_.wait * 1000));
   bool waited = false;
@@ -215,10 +215,8 @@ bool RunLoop::wait_before_relaunch() {
     if (Clock::now() >= until) break;
     if (!waited) say("starting again in {:.0f} seconds", options_.wait);
     waited = true;
-    while (Clock::now() < until && caught_signal == 0) {
-      std::this_thread::sleep_for(
-          std::min(kLookEvery, std::chrono::ceil<milliseconds>(until - Clock::now())));
-    }
+    std::this_thread::sleep_for(
+        std::min(kLookEvery, std::chrono::ceil<milliseconds>(until - Clock::now())));
   }
   log_.once(EventType::kRelaunch,
             {.down_nodes = names_of(down_), .note = fmt::format("run {}", attempt_ + 1)});
