@@ -268,22 +268,20 @@ Result<std::vector<std::string>> directories_of(FileSystem& fs, const std::strin
 
 }  // namespace
 
-Status write_intent(FileSystem& fs, const std::string& directory, const Intent& intent,
-                    Durability durability) {
+Hash Intent::to_hash() const {
   Hash hash;
-  hash.set("DSET", intent.dataset.to_hash());
-  hash.set_value("LAYOUT", intent.layout);
-  hash.set_value("ATTEMPT", intent.attempt);
-  for (const Superseded& old : intent.superseded)
+  hash.set("DSET", dataset.to_hash());
+  hash.set_value("LAYOUT", layout);
+  hash.set_value("ATTEMPT", attempt);
+  for (const Superseded& old : superseded)
     hash.at("SUPERSEDES").at(old.directory).set_value("CREATED", old.created);
-  return write_hash_file(fs, intent_path(directory), hash, durability);
+  return hash;
 }
 
-Result<Intent> read_intent(FileSystem& fs, const std::string& directory) {
-  SCR_ASSIGN_OR_RETURN(Hash hash, read_hash_file(fs, intent_path(directory)));
+Result<Intent> Intent::from_hash(const Hash& hash) {
   Intent intent;
   const Hash* dataset = hash.get("DSET");
-  if (dataset == nullptr) return corrupt("'" + intent_path(directory) + "' names no dataset");
+  if (dataset == nullptr) return corrupt("it names no dataset");
   SCR_ASSIGN_OR_RETURN(intent.dataset, DatasetDescriptor::from_hash(*dataset));
   intent.layout = std::string(hash.value("LAYOUT").value_or(""));
   if (hash.contains("ATTEMPT")) {
@@ -295,12 +293,22 @@ Result<Intent> read_intent(FileSystem& fs, const std::string& directory) {
     Superseded old;
     SCR_ASSIGN_OR_RETURN(old.directory, safe_relative_path(element.key));
     SCR_ASSIGN_OR_RETURN(old.created, element.hash.require_int("CREATED"));
-    if (!old.directory.starts_with("scr.dataset.") ||
-        old.directory.find('/') != std::string::npos) {
-      return corrupt("'" + intent_path(directory) + "' names what is no dataset directory");
-    }
+    if (!old.directory.starts_with("scr.dataset.") || old.directory.find('/') != std::string::npos)
+      return corrupt("it names what is no dataset directory");
     intent.superseded.push_back(std::move(old));
   }
+  return intent;
+}
+
+Status write_intent(FileSystem& fs, const std::string& directory, const Intent& intent,
+                    Durability durability) {
+  return write_hash_file(fs, intent_path(directory), intent.to_hash(), durability);
+}
+
+Result<Intent> read_intent(FileSystem& fs, const std::string& directory) {
+  SCR_ASSIGN_OR_RETURN(const Hash hash, read_hash_file(fs, intent_path(directory)));
+  auto intent = Intent::from_hash(hash);
+  if (!intent.ok()) return intent.status().with_context("'" + intent_path(directory) + "'");
   return intent;
 }
 

@@ -25,6 +25,10 @@ struct Intent {
   std::int64_t attempt = 1;  // goes up when another run takes the flush up: copies for an earlier
                              // one are not wanted any more
   std::vector<Superseded> superseded;  // known when the flush is committed
+
+  Hash to_hash() const;
+  // kCorrupt if it names no dataset, or to be superseded what is no dataset directory.
+  static Result<Intent> from_hash(const Hash& hash);
 };
 Result<Intent> read_intent(FileSystem& fs, const std::string& directory);
 Status write_intent(FileSystem& fs, const std::string& directory, const Intent& intent,

@@ -185,6 +185,16 @@ has "^$marked\$"
 has_not "^$sleeping\$"
 kill $sleeping $marked
 
+echo "-- what is in the cache only"
+run 0 scr_index -p "$SCR_PREFIX" --extract 1 --to "$work/extracted"
+[[ $(find extracted -type f | wc -l) == 2 ]] && ok || not_ok "not the files of two ranks: $(find extracted)"
+# With the files of a rank on another node, of which this one knows nothing.
+mv "$cntl"/filemap_*_1.scrinfo .
+run 1 scr_index -p "$SCR_PREFIX" --extract 1 --to "$work/half"
+has "the files of rank 1 of dataset 1 .*scr_scavenge --id 1"
+[[ ! -e half ]] && ok || not_ok "half of a dataset was extracted"
+mv filemap_*_1.scrinfo "$cntl"
+
 echo "-- what is in the cache only is saved"
 run 0 scr_copy --json --cntldir "$cntl" --prefix "$SCR_PREFIX"
 json 'len(data["datasets"]) == 4 and data["problems"] == [] and data["datasets"][0]["ranks"] == "0-1" and data["datasets"][1]["in_prefix"]'
