@@ -152,7 +152,9 @@ std::vector<CopyPiece> places_of(const StoredFile& file, const DatasetDescriptor
 Status roll_forward(FileSystem& fs, const std::string& prefix, std::vector<std::string>* rolled);
 
 // Removes what flushes left that were cut before their summary, but for those of the datasets
-// `keep` (by creation time), which will be taken up again. Not collective.
+// `keep` (by creation time), which will be taken up again, and scavenges that have all that is
+// needed: these stay for `scr_index --add`, as long as no newer checkpoint is complete. Not
+// collective.
 Status clean_up(FileSystem& fs, const std::string& prefix, std::span<const std::int64_t> keep);
 
 }  // namespace scr::flush

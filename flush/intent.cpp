@@ -12,6 +12,7 @@
 #include "flush/index.hpp"
 #include "flush/parity.hpp"
 #include "flush/rank_filemap.hpp"
+#include "flush/scan.hpp"
 
 namespace scr::flush {
 
@@ -271,23 +272,21 @@ Result<std::vector<std::string>> directories_of(FileSystem& fs, const std::strin
 
 }  // namespace
 
-Status write_intent(FileSystem& fs, const std::string& directory, const Intent& intent,
-                    Durability durability) {
+Hash Intent::to_hash() const {
   Hash hash;
-  hash.set("DSET", intent.dataset.to_hash());
-  hash.set_value("LAYOUT", intent.layout);
-  hash.set_value("ATTEMPT", intent.attempt);
-  if (intent.keep_newer) hash.at("KEEP_NEWER");
-  for (const Superseded& old : intent.superseded)
+  hash.set("DSET", dataset.to_hash());
+  hash.set_value("LAYOUT", layout);
+  hash.set_value("ATTEMPT", attempt);
+  if (keep_newer) hash.at("KEEP_NEWER");
+  for (const Superseded& old : superseded)
     hash.at("SUPERSEDES").at(old.directory).set_value("CREATED", old.created);
-  return write_hash_file(fs, intent_path(directory), hash, durability);
+  return hash;
 }
 
-Result<Intent> read_intent(FileSystem& fs, const std::string& directory) {
-  SCR_ASSIGN_OR_RETURN(Hash hash, read_hash_file(fs, intent_path(directory)));
+Result<Intent> Intent::from_hash(const Hash& hash) {
   Intent intent;
   const Hash* dataset = hash.get("DSET");
-  if (dataset == nullptr) return corrupt("'" + intent_path(directory) + "' names no dataset");
+  if (dataset == nullptr) return corrupt("it names no dataset");
   SCR_ASSIGN_OR_RETURN(intent.dataset, DatasetDescriptor::from_hash(*dataset));
   intent.layout = std::string(hash.value("LAYOUT").value_or(""));
   if (hash.contains("ATTEMPT")) {
@@ -300,12 +299,22 @@ Result<Intent> read_intent(FileSystem& fs, const std::string& directory) {
     Superseded old;
     SCR_ASSIGN_OR_RETURN(old.directory, safe_relative_path(element.key));
     SCR_ASSIGN_OR_RETURN(old.created, element.hash.require_int("CREATED"));
-    if (!old.directory.starts_with("scr.dataset.") ||
-        old.directory.find('/') != std::string::npos) {
-      return corrupt("'" + intent_path(directory) + "' names what is no dataset directory");
-    }
+    if (!old.directory.starts_with("scr.dataset.") || old.directory.find('/') != std::string::npos)
+      return corrupt("it names what is no dataset directory");
     intent.superseded.push_back(std::move(old));
   }
+  return intent;
+}
+
+Status write_intent(FileSystem& fs, const std::string& directory, const Intent& intent,
+                    Durability durability) {
+  return write_hash_file(fs, intent_path(directory), intent.to_hash(), durability);
+}
+
+Result<Intent> read_intent(FileSystem& fs, const std::string& directory) {
+  SCR_ASSIGN_OR_RETURN(const Hash hash, read_hash_file(fs, intent_path(directory)));
+  auto intent = Intent::from_hash(hash);
+  if (!intent.ok()) return intent.status().with_context("'" + intent_path(directory) + "'");
   return intent;
 }
 
@@ -426,6 +435,36 @@ Status roll_forward(FileSystem& fs, const std::string& prefix, std::vector<std::
   return fs.remove_if_exists(intent_path(newest));
 }
 
+namespace {
+
+bool has_rank_filemap(const std::vector<DirectoryEntry>& entries) {
+  return std::any_of(entries.begin(), entries.end(), [](const DirectoryEntry& entry) {
+    return rank_of_filemap_name(entry.name).has_value();
+  });
+}
+
+// Whether a scavenge was cut that has brought everything that is needed: with the caches gone, this
+// may be all that there is of the dataset. A checkpoint is not needed any more once there is a
+// newer one.
+Result<bool> can_be_added(FileSystem& fs, const std::string& prefix, const std::string& name,
+                          const DatasetDescriptor& dataset, const Index& index) {
+  const bool outdated =
+      !dataset.output &&
+      std::any_of(index.entries().begin(), index.entries().end(), [&](const IndexEntry& entry) {
+        return entry.complete && entry.dataset.is_checkpoint() &&
+               entry.dataset.created > dataset.created;
+      });
+  if (outdated) return false;
+  SCR_ASSIGN_OR_RETURN(const auto entries, fs.list(prefix + "/.scr/" + name));
+  if (!has_rank_filemap(entries)) return false;
+  const auto scan = scan_dataset(fs, prefix, name);
+  if (scan.ok()) return scan->complete() || scan->recoverable();
+  if (scan.status().code() == StatusCode::kCorrupt) return false;
+  return scan.status();
+}
+
+}  // namespace
+
 Status clean_up(FileSystem& fs, const std::string& prefix, std::span<const std::int64_t> keep) {
   SCR_ASSIGN_OR_RETURN(auto names, dataset_directories(fs, prefix));
   SCR_ASSIGN_OR_RETURN(Index index, read_index(fs, prefix));
@@ -442,6 +481,14 @@ Status clean_up(FileSystem& fs, const std::string& prefix, std::span<const std::
     }
     SCR_ASSIGN_OR_RETURN(bool committed, is_committed(fs, directory));
     if (committed) continue;
+    SCR_ASSIGN_OR_RETURN(const bool whole, can_be_added(fs, prefix, name, owner->dataset, index));
+    if (whole) {
+      log::warning(
+          "a scavenge of dataset {} ('{}') was cut after it had copied what is needed; "
+          "'scr_index --prefix {} --add {}' ends it",
+          owner->dataset.id, owner->dataset.name, prefix, name);
+      continue;
+    }
     log::info("removing what is left of the flush of dataset {} ('{}')", owner->dataset.id,
               owner->dataset.name);
     Status status = remove_begun(fs, prefix, name, owner->dataset);

@@ -26,6 +26,10 @@ struct Intent {
                              // one are not wanted any more
   bool keep_newer = false;   // as in FlushOptions
   std::vector<Superseded> superseded;  // known when the flush is committed
+
+  Hash to_hash() const;
+  // kCorrupt if it names no dataset, or to be superseded what is no dataset directory.
+  static Result<Intent> from_hash(const Hash& hash);
 };
 Result<Intent> read_intent(FileSystem& fs, const std::string& directory);
 Status write_intent(FileSystem& fs, const std::string& directory, const Intent& intent,

@@ -100,19 +100,20 @@ Status write_rank2file_top(FileSystem& fs, const std::string& directory, int ran
   return write_hash_file(fs, top_name(directory), hash, durability);
 }
 
+Result<int> rank_count_from_hash(const Hash& hash) {
+  SCR_RETURN_IF_ERROR(check_version(hash));
+  SCR_ASSIGN_OR_RETURN(const std::int64_t ranks, hash.require_int("RANKS"));
+  SCR_ASSIGN_OR_RETURN(const std::int64_t block, hash.require_int("BLOCK"));
+  if (ranks < 1 || ranks > std::numeric_limits<int>::max() || block != kRanksPerBlock)
+    return corrupt("it has an impossible number of ranks or size of blocks");
+  return static_cast<int>(ranks);
+}
+
 Result<int> read_rank_count(FileSystem& fs, const std::string& directory) {
-  SCR_ASSIGN_OR_RETURN(Hash hash, read_hash_file(fs, top_name(directory)));
-  Status version = check_version(hash);
-  if (!version.ok()) return version.with_context("'" + top_name(directory) + "'");
-  auto ranks = hash.require_int("RANKS");
-  if (!ranks.ok()) return ranks.status().with_context(top_name(directory));
-  auto block = hash.require_int("BLOCK");
-  if (!block.ok()) return block.status().with_context(top_name(directory));
-  if (*ranks < 1 || *ranks > std::numeric_limits<int>::max() || *block != kRanksPerBlock) {
-    return corrupt(fmt::format("'{}' has an impossible number of ranks or size of blocks",
-                               top_name(directory)));
-  }
-  return static_cast<int>(*ranks);
+  SCR_ASSIGN_OR_RETURN(const Hash hash, read_hash_file(fs, top_name(directory)));
+  auto ranks = rank_count_from_hash(hash);
+  if (!ranks.ok()) return ranks.status().with_context("'" + top_name(directory) + "'");
+  return ranks;
 }
 
 Result<std::map<int, RankFiles>> read_rank2file_block(FileSystem& fs, const std::string& directory,

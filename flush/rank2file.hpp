@@ -51,6 +51,8 @@ Result<RankFiles> read_rank2file(Communicator& comm, FileSystem& fs, const std::
 
 // Without other processes: for commands.
 Result<int> read_rank_count(FileSystem& fs, const std::string& directory);
+// The same of the hash of that file.
+Result<int> rank_count_from_hash(const Hash& hash);
 Result<std::map<int, RankFiles>> read_rank2file_block(FileSystem& fs, const std::string& directory,
                                                       int block);
 Result<std::map<int, RankFiles>> rank2file_block_from_hash(const Hash& hash, int block);

@@ -1,6 +1,8 @@
 // scr_copy: on one node, brings the cached files of a dataset to the prefix directory.
 #include <sys/stat.h>
 
+#include <nlohmann/json.hpp>
+
 #include "core/base/byte_size.hpp"
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
@@ -34,7 +36,7 @@ struct Arguments {
   std::string buffer = "1MB";
   std::string umask;
   std::string report;
-  bool mark = false;
+  bool mark = false, json = false;
 };
 
 void define(CLI::App& app, Arguments& arguments) {
@@ -58,6 +60,7 @@ void define(CLI::App& app, Arguments& arguments) {
   app.add_option("-b,--buf", arguments.buffer, "Bytes to copy at a time")->capture_default_str();
   app.add_option("--umask", arguments.umask, "For new files, in octal digits");
   app.add_option("--report", arguments.report, "Directory to write a report to, for scr_scavenge");
+  app.add_flag("-j,--json", arguments.json, "Print JSON");
   app.add_flag("--mark", arguments.mark,
                "Copy nothing: say in the flush file that the dataset is in the prefix directory");
 }
@@ -124,6 +127,27 @@ void print(const NodeCommand& command, const NodeReport& report) {
   }
 }
 
+void print_json(const NodeCommand& command, const NodeReport& report) {
+  using nlohmann::ordered_json;
+  ordered_json json;
+  json["datasets"] = ordered_json::array();
+  for (const auto& dataset : report.datasets) {
+    json["datasets"].push_back({{"id", dataset.dataset.id},
+                                {"name", dataset.dataset.name},
+                                {"complete", dataset.dataset.complete},
+                                {"ranks", dataset.ranks.to_text()},
+                                {"containers", dataset.layout.containers()},
+                                {"in_prefix", dataset.in_prefix}});
+  }
+  if (command.kind == NodeCommand::Kind::kCopy) {
+    json["bytes"] = report.bytes;
+    json["whole_ranks"] = report.copied.to_text();
+  }
+  json["problems"] = report.problems;
+  if (!report.error.empty()) json["error"] = report.error;
+  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -142,7 +166,11 @@ int main(int argc, char** argv) {
   const auto report =
       scr::flush::run_node_command(scr::file_system(), scr::log::host_name(), *command);
   if (!report.ok()) return scr::tools::fail(kName, report.status());
-  print(*command, *report);
+  if (arguments.json) {
+    print_json(*command, *report);
+  } else {
+    print(*command, *report);
+  }
   for (const std::string& problem : report->problems)
     fmt::print(stderr, "{}: {}\n", kName, scr::text::escape(problem));
   if (!report->error.empty())

@@ -64,6 +64,10 @@ scr::Status run(const CLI::App& app, const Arguments& arguments) {
     print(hosts, arguments.json);
   } else {
     SCR_ASSIGN_OR_RETURN(const Hosts hosts, scr::job::expand_hosts(arguments.expand));
+    if (arguments.json) {
+      print(hosts, /*json=*/true);
+      return {};
+    }
     for (const std::string& host : hosts) fmt::print("{}\n", host);
   }
   return {};

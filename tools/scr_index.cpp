@@ -284,6 +284,7 @@ Status diff(FileSystem& fs, const Options& options) {
 
 Status extract(FileSystem& fs, const Options& options) {
   SCR_ASSIGN_OR_RETURN(const DatasetRow row, dataset(fs, options, options.extract));
+  SCR_RETURN_IF_ERROR(check_all_ranks(row));
   SCR_ASSIGN_OR_RETURN(const auto files, files_of(fs, options.prefix, row, options.files));
   std::string target =
       options.to.empty() ? fmt::format("scr.dataset.{}.extracted", row.dataset().id) : options.to;
@@ -360,11 +361,15 @@ Status verify(FileSystem& fs, const Options& options) {
     SCR_ASSIGN_OR_RETURN(const DatasetRow row, find_dataset(rows, options.verify));
     return verify_one(fs, options, row);
   }
+  // One document, of which each dataset is told as soon as it is known.
+  if (options.json) fmt::print("[\n");
   Status first;
-  for (const DatasetRow& row : rows) {
-    const Status status = verify_one(fs, options, row);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (options.json && i > 0) fmt::print(",\n");
+    const Status status = verify_one(fs, options, rows[i]);
     if (first.ok()) first = status;
   }
+  if (options.json) fmt::print("]\n");
   return first;
 }
 
@@ -438,7 +443,10 @@ void define_actions(CLI::App& app, Options& options) {
   actions->add_option("--diff", options.diff, "Compare the files of two datasets")
       ->type_name("NAME")
       ->expected(2);
-  actions->add_option("-a,--add", options.add, "Add the dataset directory DIR (below .scr)")
+  actions
+      ->add_option("-a,--add", options.add,
+                   "Add the dataset directory DIR (below .scr), also that of a scavenge that "
+                   "was cut after it had copied what is needed")
       ->type_name("DIR");
   actions->add_flag(
       "-b,--build", options.build,

@@ -25,10 +25,16 @@ int main(int argc, char** argv) {
   CLI::App app{"Prints the number of nodes that the last run on this node had.", kName};
   app.footer(kFooter);
   std::string directory;
+  bool json = false;
   app.add_option("-d,--dir", directory, "Control directory (default: scr_cntl_dir cntl)");
+  app.add_flag("-j,--json", json, "Print JSON");
   if (const auto code = scr::tools::parse(app, argc, argv)) return *code;
   const auto nodes = read(directory);
   if (!nodes.ok()) return scr::tools::fail(kName, nodes.status());
-  fmt::print("{}\n", *nodes);
+  if (json) {
+    fmt::print("{{\"nodes\": {}}}\n", *nodes);
+  } else {
+    fmt::print("{}\n", *nodes);
+  }
   return scr::tools::kSuccess;
 }

@@ -38,7 +38,7 @@ struct Arguments {
   std::string hdf5 = "auto";
   std::string drill;
   scr::job::RunLoopOptions loop;
-  bool check = false, force = false, no_post_run = false, with_drill = false;
+  bool check = false, force = false, no_post_run = false, with_drill = false, json = false;
 };
 
 void define(CLI::App& app, Arguments& arguments) {
@@ -70,6 +70,7 @@ void define(CLI::App& app, Arguments& arguments) {
   app.add_flag("--no-postrun", arguments.no_post_run, "Do not run scr_postrun in the end");
   app.add_flag("--check", arguments.check,
                "Only print the plan: what is routed, where, which losses it survives");
+  app.add_flag("--json", arguments.json, "With --check: print the plan as JSON");
   app.add_option(
          "--drill", arguments.drill,
          "Lose a node on purpose (this one, or any) after the first checkpoint, and tell how "
@@ -82,6 +83,7 @@ struct RuntimeTest {
   bool ok = false;
   Hdf5Way hdf5 = Hdf5Way::kUnknown;
   std::string text;  // lines for people
+  nlohmann::ordered_json findings = nlohmann::ordered_json::array();
 };
 
 Hdf5Way hdf5_way(const std::string& name) {
@@ -97,7 +99,7 @@ RuntimeTest test_runtime(const JobSettings& job, const LaunchCommand& command) {
                  job.prefix()};
   if (!command.program().empty()) words.push_back(command.program().front());
   const auto result = scr::job::run_program(words);
-  const auto told = nlohmann::json::parse(result.output, nullptr, false);
+  const auto told = nlohmann::ordered_json::parse(result.output, nullptr, false);
   RuntimeTest test;
   if (!told.is_object()) {
     test.text = result.summary() + "\n";
@@ -105,7 +107,8 @@ RuntimeTest test_runtime(const JobSettings& job, const LaunchCommand& command) {
   }
   test.ok = told.value("ok", false);
   test.hdf5 = hdf5_way(told.value("hdf5", ""));
-  for (const auto& finding : told["findings"]) {
+  test.findings = told["findings"];
+  for (const auto& finding : test.findings) {
     test.text +=
         fmt::format("{:<6} {}: {}\n", finding.value("state", ""), finding.value("subject", ""),
                     scr::text::escape(finding.value("text", "")));
@@ -135,7 +138,7 @@ int run(const JobSettings& job, Arguments& arguments) {
 
   RuntimeTest test = test_runtime(job, *command);
   if (arguments.hdf5 != "auto") test.hdf5 = hdf5_way(arguments.hdf5);
-  if (arguments.check) fmt::print("{}", test.text);
+  if (arguments.check && !arguments.json) fmt::print("{}", test.text);
   if (!test.ok && !arguments.check && !arguments.force) {
     fmt::print(stderr, "{}", test.text);
     return scr::tools::fail(kName,
@@ -149,7 +152,13 @@ int run(const JobSettings& job, Arguments& arguments) {
   auto loop = RunLoop::prepare(job, *std::move(command), test.hdf5, arguments.loop);
   if (!loop.ok()) return scr::tools::fail(kName, loop.status(), RunLoop::kOwnFailure);
   if (!arguments.check) return loop->run();
-  fmt::print("{}", scr::job::describe_plan(job, *loop));
+  if (arguments.json) {
+    nlohmann::ordered_json json = {{"ok", test.ok}, {"findings", test.findings}};
+    json.update(scr::job::plan_json(job, *loop));
+    fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  } else {
+    fmt::print("{}", scr::job::describe_plan(job, *loop));
+  }
   return test.ok ? scr::tools::kSuccess : scr::tools::kFailure;
 }
 
@@ -166,11 +175,17 @@ int main(int argc, char** argv) {
                             scr::invalid_argument("which program? scr_run [options] -- COMMAND"),
                             scr::tools::kUsage);
   }
+  if (arguments.json && !arguments.check) {
+    return scr::tools::fail(kName, scr::invalid_argument("--json is for --check"),
+                            scr::tools::kUsage);
+  }
   const auto job = JobSettings::load(scr::file_system());
   if (!job.ok()) return scr::tools::fail(kName, job.status(), RunLoop::kOwnFailure);
   if (!job->config().get_bool("SCR_ENABLE")) {
     if (!arguments.check) return run_plainly(arguments.command);
-    fmt::print("SCR_ENABLE=0: the command is started as it is, without h5scr.\n");
+    fmt::print("{}\n", arguments.json ? "{\"enabled\": false}"
+                                      : "SCR_ENABLE=0: the command is started as it is, without "
+                                        "h5scr.");
     return scr::tools::kSuccess;
   }
   return run(*job, arguments);

@@ -6,15 +6,19 @@
 
 namespace scr {
 
+Result<int> nodes_from_hash(const Hash& hash) {
+  SCR_ASSIGN_OR_RETURN(const std::int64_t nodes, hash.require_int("NODES"));
+  if (nodes < 1 || nodes > std::numeric_limits<int>::max())
+    return corrupt(fmt::format("key 'NODES' has the impossible value {}", nodes));
+  return static_cast<int>(nodes);
+}
+
 Result<int> read_nodes_file(FileSystem& fs, const At& at) {
   SCR_ASSIGN_OR_RETURN(const Hash hash, read_hash_file(fs, at));
-  const std::string context = fmt::format("'{}' is not a valid nodes file", at.display());
-  const auto nodes = hash.require_int("NODES");
-  if (!nodes.ok()) return nodes.status().with_context(context);
-  if (*nodes < 1 || *nodes > std::numeric_limits<int>::max()) {
-    return corrupt(fmt::format("{}: key 'NODES' has the impossible value {}", context, *nodes));
-  }
-  return static_cast<int>(*nodes);
+  const auto nodes = nodes_from_hash(hash);
+  if (!nodes.ok())
+    return nodes.status().with_context(fmt::format("'{}' is not a valid nodes file", at.display()));
+  return nodes;
 }
 
 Status write_nodes_file(FileSystem& fs, const At& at, int nodes) {

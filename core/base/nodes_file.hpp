@@ -14,6 +14,7 @@ namespace scr {
 inline constexpr std::string_view kNodesFileName = "nodes.scrinfo";
 
 // 1 or more. kNotFound if there is no such file: then the next run needs every node.
+Result<int> nodes_from_hash(const Hash& hash);
 Result<int> read_nodes_file(FileSystem& fs, const At& at);
 Status write_nodes_file(FileSystem& fs, const At& at, int nodes);
 

@@ -40,6 +40,7 @@ struct Range {
   std::size_t width = 0;  // digits, with leading zeros
 
   std::uint64_t count() const { return last - first + 1; }
+  std::size_t most_digits() const { return std::max(width, std::to_string(last).size()); }
 };
 
 Result<Range> parse_range(std::string_view text, std::string_view item) {
@@ -117,6 +118,18 @@ std::optional<std::size_t> count_names(const Pattern& pattern, std::size_t most)
     if (product > most) return std::nullopt;
   }
   return product > most ? std::nullopt : std::optional<std::size_t>(product);
+}
+
+// Of the longest name that a pattern gives. Each bracket adds a digit or more, so that this also
+// says how deep add_names() goes.
+std::size_t longest_name(const Pattern& pattern) {
+  std::size_t length = pattern.tail.size();
+  for (const auto& [name, ranges] : pattern.groups) {
+    std::size_t digits = 0;
+    for (const Range& range : ranges) digits = std::max(digits, range.most_digits());
+    length += name.size() + digits;
+  }
+  return length;
 }
 
 void add_names(const Pattern& pattern, std::size_t group, const std::string& start, Hosts& hosts) {
@@ -200,12 +213,9 @@ Result<Hosts> expand_hosts(std::string_view list) {
     SCR_ASSIGN_OR_RETURN(const Pattern pattern, parse_item(item));
     const auto count = count_names(pattern, kMostHosts - hosts.size());
     if (!count) return too_many(item);
-    if (item.size() > kLongestName && pattern.groups.empty()) {
-      return bad_list(item, "a name is too long");
-    }
+    if (longest_name(pattern) > kLongestName) return bad_list(item, "a name is too long");
     hosts.reserve(hosts.size() + *count);
     add_names(pattern, 0, "", hosts);
-    if (!is_host_name(hosts.back())) return bad_list(item, "a name is too long");
   }
   return hosts;
 }

@@ -48,8 +48,15 @@ std::string RemoteShell::name() const {
 }
 
 Words RemoteShell::command(const std::string& host, const Words& words) const {
+  return name_in_list(Hosts{host}, log::host_name()) == host ? words : there(host, words);
+}
+
+Words RemoteShell::own_step(const std::string& host, const Words& words) const {
+  return kind_ == Kind::kSrun ? there(host, words) : command(host, words);
+}
+
+Words RemoteShell::there(const std::string& host, const Words& words) const {
   Words result;
-  if (name_in_list(Hosts{host}, log::host_name()) == host) return words;
   // ssh, pdsh and agents hand a text to a shell on the other side, so every word is quoted for it.
   switch (kind_) {
     case Kind::kNone:

@@ -33,6 +33,9 @@ class RemoteShell {
 
   // The words that run a command on a host.
   Words command(const std::string& host, const Words& words) const;
+  // The same for what runs beside the program: under Slurm a step of its own also on this host,
+  // so that the batch script's limits and its end are not those of the daemon.
+  Words own_step(const std::string& host, const Words& words) const;
 
   // Runs one command on all hosts, at most `at_once` at a time. Results in the order of the hosts.
   std::vector<RemoteResult> run(const Hosts& hosts, const Words& words,
@@ -42,6 +45,8 @@ class RemoteShell {
                                 const ProcessOptions& options = {}) const;
 
  private:
+  Words there(const std::string& host, const Words& words) const;
+
   Kind kind_ = Kind::kNone;
   Words agent_;
   std::string job_id_;

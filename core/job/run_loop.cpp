@@ -136,6 +136,10 @@ Status RunLoop::check_enough() {
   return {};
 }
 
+std::int64_t RunLoop::runs() const {
+  return options_.runs.value_or(job_->config().get_int("SCR_RUNS"));
+}
+
 // ---- the loop
 // ------------------------------------------------------------------------------------
 
@@ -163,7 +167,7 @@ int RunLoop::run() {
     log_.once(EventType::kHalt, {.note = *reason});
     return kOwnFailure;
   }
-  const std::int64_t runs = options_.runs.value_or(job_->config().get_int("SCR_RUNS"));
+  const std::int64_t runs = this->runs();
   int exit_code = kOwnFailure;
   if (options_.transfer) start_transfer();
   for (attempt_ = 1;; ++attempt_) {
@@ -198,7 +202,7 @@ int RunLoop::run() {
   return exit_code;
 }
 
-// Halt is asked for before and after: it may come while we wait.
+// Halt is asked for all the time, also once more after the wait.
 bool RunLoop::wait_before_relaunch() {
   const auto until = Clock::now() + milliseconds(static_cast<long>(options_.wait * 1000));
   bool waited = false;
@@ -211,10 +215,8 @@ bool RunLoop::wait_before_relaunch() {
     if (Clock::now() >= until) break;
     if (!waited) say("starting again in {:.0f} seconds", options_.wait);
     waited = true;
-    while (Clock::now() < until && caught_signal == 0) {
-      std::this_thread::sleep_for(
-          std::min(kLookEvery, std::chrono::ceil<milliseconds>(until - Clock::now())));
-    }
+    std::this_thread::sleep_for(
+        std::min(kLookEvery, std::chrono::ceil<milliseconds>(until - Clock::now())));
   }
   log_.once(EventType::kRelaunch,
             {.down_nodes = names_of(down_), .note = fmt::format("run {}", attempt_ + 1)});
@@ -350,7 +352,7 @@ std::string RunLoop::restart_name() {
 
 void RunLoop::start_transfer() {
   for (const std::string& host : left()) {
-    const Words words = shell_.command(host, {tool("scr_transfer"), job_->control_directory()});
+    const Words words = shell_.own_step(host, {tool("scr_transfer"), job_->control_directory()});
     auto daemon = Child::start(words);
     if (daemon.ok()) {
       daemons_.push_back(*std::move(daemon));

@@ -41,6 +41,7 @@ class RunLoop {
   const Hosts& nodes() const { return nodes_; }
   const RemoteShell& shell() const { return shell_; }
   const LaunchCommand& command() const { return command_; }
+  std::int64_t runs() const;  // at most; negative: no limit
   // The next command line, with what was found of nodes so far.
   Result<LaunchCommand> next_command();
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "core/base/text.hpp"
 #include "core/job/batch_system.hpp"
 #include "core/job/time_text.hpp"
@@ -53,7 +55,7 @@ std::string redundancy(const JobSettings& job, std::size_t nodes) {
   return text;
 }
 
-std::string limits(const JobSettings& job) {
+std::string limits(const JobSettings& job, std::int64_t runs) {
   std::string text;
   const config::Config& config = job.config();
   if (const auto end = job_end_time(config, job.environment())) {
@@ -65,7 +67,7 @@ std::string limits(const JobSettings& job) {
   if (const double watch = config.get_double("SCR_WATCHDOG_TIMEOUT"); watch > 0) {
     text += fmt::format("  a program without a checkpoint for {:.0f} seconds is ended\n", watch);
   }
-  text += fmt::format("  runs at most: {}\n", config.get_string("SCR_RUNS"));
+  text += runs < 0 ? "  no limit of runs\n" : fmt::format("  runs at most: {}\n", runs);
   return text;
 }
 
@@ -86,12 +88,45 @@ std::string describe_plan(const JobSettings& job, RunLoop& loop) {
                   job.config().get_uint("SCR_FLUSH") == 0
                       ? "nothing (SCR_FLUSH=0)"
                       : "as SCR_FLUSH says; every dataset of a program that does not call SCR_*");
-  text += "limits:\n" + limits(job);
+  text += "limits:\n" + limits(job, loop.runs());
   const auto command = loop.next_command();
   text += fmt::format(
       "starts by {}:\n  {}\n", loop.command().kind_name(),
       command.ok() ? shell_quoted(command->words()) : std::string(command.status().message()));
   return text;
+}
+
+nlohmann::ordered_json plan_json(const JobSettings& job, RunLoop& loop) {
+  using nlohmann::ordered_json;
+  ordered_json routed = ordered_json::array();
+  for (const config::RouteRule& rule : job.config().routes())
+    routed.push_back({{"pattern", rule.pattern}, {"type", config::route_type_name(rule.type)}});
+  ordered_json kept = ordered_json::array();
+  for (const config::RedundancyDescriptor& descriptor : job.config().redundancy()) {
+    if (!descriptor.enabled) continue;
+    kept.push_back({{"interval", descriptor.interval},
+                    {"type", config::copy_type_name(descriptor.type)},
+                    {"cache", fmt::format("{}/{}", descriptor.store, job.info().private_path())},
+                    {"survives", survives(descriptor, loop.nodes().size())}});
+  }
+  ordered_json plan = {{"job", job.info().job_id},
+                       {"user", job.info().user},
+                       {"batch_system", batch_system_name(detect_batch_system(job.environment()))},
+                       {"prefix", job.prefix()},
+                       {"nodes", loop.nodes()},
+                       {"remote_shell", loop.shell().name()},
+                       {"routes", std::move(routed)},
+                       {"redundancy", std::move(kept)},
+                       {"runs", loop.runs()},
+                       {"launcher", loop.command().kind_name()}};
+  if (const auto end = job_end_time(job.config(), job.environment())) plan["end_time"] = *end;
+  const auto command = loop.next_command();
+  if (command.ok()) {
+    plan["command"] = command->words();
+  } else {
+    plan["failure"] = command.status().message();
+  }
+  return plan;
 }
 
 }  // namespace scr::job

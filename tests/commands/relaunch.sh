@@ -96,9 +96,10 @@ case_refusals() {
   expect_text "1 of 6 nodes are left"
   out=$(SCR_EXCLUDE_NODES=node3 cluster exec node3 scr_run --min-nodes 0 -- hostname 2>&1) status=$?
   expect_status 125
-  begin_run "not if the node of scr_run is down"
+  begin_run "not if the only node is down"
   out=$(SCR_NODELIST=node3 SCR_EXCLUDE_NODES=node3 SCR_MIN_NODES=0 cluster exec node3 scr_run -- hostname 2>&1) status=$?
   expect_status 125
+  expect_text "0 of 1 nodes are left, and the program needs 1"
   begin_run "not if the runtime does not fit"
   out=$(cluster head scr_run --outside -- mpirun -n 1 /no/such/program 2>&1) status=$?
   expect_status 125
@@ -184,6 +185,24 @@ case_drill() {
   expect_line "done: 60 steps"
   expect_text "drill: node3 is lost now"
   expect_text "drill: after the loss of node3: rebuild succeeded: .*2 rank\(s\) rebuilt"
+}
+
+case_drill_node() {
+  begin_run "a drill of a node that is named"
+  export SCR_FLUSH=100
+  run_options="--drill node9"
+  scr_run_mpi "$heat" 20 10 heat.pgm
+  expect_status 125
+  expect_text "there is no node 'node9' to lose"
+  run_options="--drill node1"
+  scr_run_mpi "$heat" 60 10 heat.pgm 100
+  unset run_options
+  expect_status 0
+  expect_line "done: 60 steps"
+  expect_text "drill: node1 is lost now"
+  expect_no_text "drill: node[023] is lost now"
+  expect_text "drill: after the loss of node1: rebuild succeeded: .*2 rank\(s\) rebuilt"
+  expect_story 1 '^node failure once .*"down_nodes":\["node1"\].*"note":"drill"'
 }
 
 case_signal() {

@@ -12,7 +12,7 @@ Looks at README.md, h5examples/README.md and docs/**/*.md, and fails with a line
 - a test that is named and does not exist: tests/FILE, with its case (a function case_NAME, or a word) behind it
 - a message in docs/troubleshooting.md that no source has
 - a CMake option in docs/administrators.md or the Spack recipe that CMake does not have
-- an option of a command, long and short, that no test which is about the command gives it
+- an option of a command, long and short, that no test gives the command in one call (WRAPPERS below)
 """
 import html
 import re
@@ -31,6 +31,17 @@ KNOWN = {
 OTHER_NAMES = {
     "scr_route", "scr_type", "scr_set_size", "scr_copy_type", "scr_flush",
     "scr_base", "scr_mpiio", "scr_hdf5_legacy",
+}
+# Functions and variables by which a test gives options to commands.
+REBUILDS = ["scr_rebuild_xor", "scr_rebuild_partner", "scr_rebuild_rs"]
+WRAPPERS = {
+    "relaunch.sh": {"run_options": ["scr_run"]},
+    "scavenge.sh": {"postrun": ["scr_postrun"]},
+    "scavenge_shared.sh": {"postrun": ["scr_postrun"]},
+    "scr_clean_test.cpp": {"run": ["scr_clean"], "bases_": ["scr_clean"]},
+    "scr_print_config_test.cpp": {"run": ["scr_print_config"]},
+    "scr_rebuild_test.cpp": {"run": REBUILDS, "run_program": REBUILDS, "line": REBUILDS},
+    "scr_transfer_test.cpp": {"start": ["scr_transfer"]},
 }
 # What CMake has by itself, or through its find modules.
 CMAKE_OWN = re.compile(r"^(CMAKE_|MPI_|HDF5_ROOT$)")
@@ -198,15 +209,34 @@ def options_of(text):
             yield names
 
 
+def calls_of(file, text):
+    """What may be a call, each as one line: of C++ and Python up to the end of a statement, of others a line with
+    those that its last backslash joins to it. Comments are no calls."""
+    if file.suffix == ".cpp":
+        text = re.sub(r"^\s*//.*", "", text, flags=re.M)
+        return [" ".join(part.split()) for part in re.split(r";\s*\n|\{\s*\n", text)]
+    text = re.sub(r"^\s*#.*", "", text, flags=re.M)
+    if file.suffix == ".py":
+        return [" ".join(part.split()) for part in re.split(r"\n(?=\s{0,8}\w)", text)]
+    return re.sub(r"\\\n\s*", " ", text).split("\n")
+
+
+def words_for(command, file, text):
+    """What the calls of a command in a test have behind it. What is behind the next command is not for this one."""
+    names = [command] + [name for name, of in WRAPPERS.get(file.name, {}).items() if command in of]
+    called = re.compile(rf"(?<![\w-])({'|'.join(names)})(?![\w-])")
+    for call in calls_of(file, text):
+        if found := called.search(call):
+            yield re.split(r"[;|&]\s*scr_", call[found.end():])[0]
+
+
 def check_use(source, commands, binaries):
     tests = {file: file.read_text(errors="replace") for file in (source / "tests").rglob("*")
              if file.suffix in (".sh", ".cpp", ".py", ".cmake", ".txt") and "bench" not in file.parts}
     for command in sorted(commands):
-        about = re.compile(rf"\b{command}\b")
-        text = "\n".join(text for file, text in tests.items()
-                         if about.search(text) or re.search(rf"\b{command[4:]}\b", file.stem))
+        used = "\n".join(words for file, text in tests.items() for words in words_for(command, file, text))
         for names in options_of(help_of(binaries / command)):
-            if not re.search(rf"(?<![\w-])({'|'.join(map(re.escape, names))})(?![\w-])", text):
+            if not re.search(rf"(?<![\w-])({'|'.join(map(re.escape, names))})(?![\w-])", used):
                 fail(source / "tests", 1, f"no test uses {names[-1]} of {command}")
 
 

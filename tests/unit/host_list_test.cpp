@@ -87,9 +87,15 @@ TEST(HostList, FindsAHostWithOrWithoutItsDomain) {
 }
 
 struct Hostile {
-  const char* list;
+  std::string list;
   const char* message;
 };
+
+std::string repeated(std::string_view text, std::size_t times) {
+  std::string result;
+  for (std::size_t i = 0; i < times; ++i) result += text;
+  return result;
+}
 
 class HostileHostList : public ::testing::TestWithParam<Hostile> {};
 
@@ -115,11 +121,19 @@ INSTANTIATE_TEST_SUITE_P(
         Hostile{"n[9-010]", "different leading zeros"}, Hostile{"-oProxyCommand=x", "only letters"},
         Hostile{"-x", "cannot start with '-'"}, Hostile{"-[1-2]", "cannot start with '-'"},
         Hostile{"n1;reboot", "only letters"}, Hostile{"$(reboot)", "only letters"},
-        Hostile{"n\033[1]", "only letters"}, Hostile{"a/b", "only letters"}));
+        Hostile{"n\033[1]", "only letters"}, Hostile{"a/b", "only letters"},
+        // Gigabytes of names, a bracket for each kilobyte of stack, a name that is not the last.
+        Hostile{std::string(60'000, 'x') + "[1-1000000]", "a name is too long"},
+        Hostile{repeated("[1]", 43'000), "a name is too long"},
+        Hostile{std::string(250, 'x') + "[100000000,1]", "a name is too long"}));
 
 TEST(HostList, TooLongANameIsRefused) {
   std::string name(255, 'a');
   EXPECT_TRUE(expand_hosts(name).ok());
+  EXPECT_TRUE(expand_hosts(std::string(254, 'a') + "[1-9]").ok());
+  EXPECT_TRUE(expand_hosts(repeated("[1]", 255)).ok());
+  EXPECT_FALSE(expand_hosts(std::string(254, 'a') + "[1-10]").ok());
+  EXPECT_FALSE(expand_hosts(std::string(254, 'a') + "[01-02]").ok());
   name += "[1-2]";
   EXPECT_FALSE(expand_hosts(name).ok());
   EXPECT_FALSE(expand_hosts(std::string(256, 'a')).ok());

@@ -20,11 +20,32 @@ bool is_wanted(const std::string& pattern, const std::string& name) {
   return pattern.empty() || text::glob_match(pattern, name);
 }
 
+// A file that several processes wrote together is one file, whoever has logs of it. One of them
+// knows its size, which may be on another node.
+void add_shared(const FileMeta& meta, int rank, std::vector<DatasetFile>& files) {
+  auto file = std::ranges::find_if(
+      files, [&](const DatasetFile& each) { return each.only_logs && each.name == meta.shared; });
+  if (file == files.end()) {
+    file = files.emplace(files.end());
+    file->name = meta.shared;
+    file->rank = rank;
+    file->only_logs = true;
+  }
+  if (!meta.shared_size) return;
+  file->size = *meta.shared_size;
+  file->rank = rank;
+}
+
 std::vector<DatasetFile> cached_files(const DatasetRow& row, const std::string& pattern) {
   std::vector<DatasetFile> files;
   for (std::size_t i = 0; i < row.cached.size(); ++i) {
     for (const FileMeta& meta : row.cached[i].files) {
-      if (meta.type != FileType::kFull || !is_wanted(pattern, meta.file)) continue;
+      if (meta.type != FileType::kFull) continue;
+      if (!is_wanted(pattern, meta.shared.empty() ? meta.file : meta.shared)) continue;
+      if (!meta.shared.empty()) {
+        add_shared(meta, row.cached_ranks[i], files);
+        continue;
+      }
       DatasetFile& file = files.emplace_back();
       file.name = meta.file;
       file.rank = row.cached_ranks[i];
@@ -39,6 +60,13 @@ std::vector<DatasetFile> cached_files(const DatasetRow& row, const std::string& 
 }
 
 }  // namespace
+
+std::string only_logs_text(const DatasetFile& file) {
+  return fmt::format(
+      "'{}' was written by several processes, and only their logs are in the cache: flush it first "
+      "(scr_postrun)",
+      text::escape(file.name));
+}
 
 Result<std::vector<DatasetFile>> files_of(FileSystem& fs, const std::string& prefix,
                                           const DatasetRow& row, const std::string& pattern,
@@ -68,6 +96,7 @@ Result<std::vector<DatasetFile>> files_of(FileSystem& fs, const std::string& pre
 Result<std::unique_ptr<File>> open_file(FileSystem& fs, const std::string& prefix,
                                         const DatasetFile& file) {
   if (file.stored) return flush::open_stored(fs, prefix, *file.stored, flush::Verify::kNone);
+  if (file.only_logs) return failed_precondition(only_logs_text(file));
   return fs.open(file.cached, OpenOptions::read());
 }
 

@@ -20,8 +20,12 @@ struct DatasetFile {
   std::uint64_t size = 0;
   std::optional<std::uint32_t> crc;
   std::optional<flush::StoredLocation> stored;  // in the prefix directory; else
-  std::string cached;                           // its path in the cache
+  std::string cached;                           // its path in the cache; empty if
+  bool only_logs = false;  // the cache has logs of it, of the processes that wrote it together
 };
+
+// Why a file of which there are only logs is not read.
+std::string only_logs_text(const DatasetFile& file);
 
 // Application files, rank by rank; `pattern` (a shell pattern on the name) leaves others out.
 // With `first_block_only` those of the first 1024 ranks, which is quicker.

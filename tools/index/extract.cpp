@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 #include "core/base/path.hpp"
+#include "core/base/text.hpp"
+#include "flush/rank_ranges.hpp"
 
 namespace scr::tools {
 namespace {
@@ -45,6 +49,20 @@ Status check_target(FileSystem& fs, const std::string& to) {
 }
 
 }  // namespace
+
+Status check_all_ranks(const DatasetRow& row) {
+  if (row.in_prefix) return {};
+  const std::set<int> here(row.cached_ranks.begin(), row.cached_ranks.end());
+  flush::RankRanges missing;
+  for (int rank = 0; rank < row.dataset().ranks; ++rank) {
+    if (!here.contains(rank)) missing.add(rank);
+  }
+  if (missing.empty()) return {};
+  return failed_precondition(fmt::format(
+      "the files of rank {} of dataset {} ('{}') are in no cache of this node; bring the dataset "
+      "to the prefix directory first: scr_scavenge --id {}",
+      missing.to_text(), row.dataset().id, text::escape(row.dataset().name), row.dataset().id));
+}
 
 Result<Extracted> extract_files(FileSystem& fs, const std::string& prefix,
                                 const std::vector<DatasetFile>& files, const std::string& to,

@@ -8,6 +8,8 @@
 #include "core/base/text.hpp"
 #include "flush/flush.hpp"
 #include "flush/intent.hpp"
+#include "flush/save.hpp"
+#include "flush/scavenge.hpp"
 #include "flush/summary.hpp"
 
 namespace scr::tools {
@@ -42,12 +44,41 @@ Status change(FileSystem& fs, const std::string& prefix, const std::string& name
   });
 }
 
+// What a scavenge has brought to its directory before the nodes were gone: rebuilds what is
+// missing, and commits it.
+Status end_scavenge(FileSystem& fs, const std::string& prefix, const std::string& directory) {
+  SCR_ASSIGN_OR_RETURN(const flush::Scan scan, flush::scan_dataset(fs, prefix, directory));
+  if (!scan.complete())
+    SCR_RETURN_IF_ERROR(flush::rebuild_missing(fs, prefix, directory, scan).status());
+  return flush::commit_scavenge(fs, prefix, directory);
+}
+
+// A flush or scavenge that was cut, before or after its summary was written. No program may be at
+// it: that would end it itself.
+Result<std::string> end_flush(FileSystem& fs, const std::string& prefix,
+                              const std::string& directory, const flush::Intent& intent) {
+  SCR_ASSIGN_OR_RETURN(const auto lock,
+                       flush::lock_prefix(fs, prefix, std::chrono::milliseconds(0)));
+  const auto summary = flush::read_summary(fs, prefix + "/.scr/" + directory);
+  if (summary.ok()) {
+    SCR_RETURN_IF_ERROR(flush::roll_forward_dataset(fs, prefix, summary->dataset).status());
+    return summary->dataset.name;
+  }
+  const StatusCode code = summary.status().code();
+  if (code != StatusCode::kNotFound && code != StatusCode::kCorrupt) return summary.status();
+  SCR_RETURN_IF_ERROR(end_scavenge(fs, prefix, directory));
+  return intent.dataset.name;
+}
+
 }  // namespace
 
 Result<std::string> add_dataset(FileSystem& fs, const std::string& prefix,
                                 const std::string& directory) {
   SCR_ASSIGN_OR_RETURN(const std::string safe, safe_relative_path(directory));
-  SCR_ASSIGN_OR_RETURN(const auto summary, flush::read_summary(fs, prefix + "/.scr/" + safe));
+  const std::string path = prefix + "/.scr/" + safe;
+  const auto intent = flush::read_intent(fs, path);
+  if (intent.ok()) return end_flush(fs, prefix, safe, *intent);
+  SCR_ASSIGN_OR_RETURN(const auto summary, flush::read_summary(fs, path));
   SCR_RETURN_IF_ERROR(flush::add_to_index(fs, prefix, safe, summary));
   return summary.dataset.name;
 }

@@ -9,8 +9,9 @@
 
 namespace scr::tools {
 
-// Takes the dataset directory `directory` (below .scr), which has a summary, into the index;
-// returns the dataset's name.
+// Takes the dataset directory `directory` (below .scr) into the index; returns the dataset's name.
+// It has a summary, or a scavenge has brought there all that is needed to make one: files of ranks
+// that are missing are rebuilt then. kUnrecoverable if too much is missing; nothing changes.
 Result<std::string> add_dataset(FileSystem& fs, const std::string& prefix,
                                 const std::string& directory);
 

@@ -107,6 +107,10 @@ FileReport look_without_hdf5(FileSystem& fs, const std::string& prefix, const Da
                              Depth depth) {
   FileReport report;
   report.file = &file;
+  if (file.only_logs) {
+    report.notes.push_back(only_logs_text(file));
+    return report;
+  }
   if (depth == Depth::kCheck) {
     const Status good = verify_file(fs, prefix, file);
     if (!good.ok()) report.problems.emplace_back(good.message());
@@ -127,6 +131,9 @@ void compare_without_hdf5(PairReport& report) {
   if (report.pair.second == nullptr) return differ("only in the first");
   const DatasetFile& one = *report.pair.first;
   const DatasetFile& other = *report.pair.second;
+  for (const DatasetFile* file : {&one, &other}) {
+    if (file->only_logs) return report.problems.push_back(only_logs_text(*file));
+  }
   if (one.size != other.size) {
     return differ(fmt::format("not HDF5; sizes differ: {}, {}", one.size, other.size));
   }
