@@ -10,6 +10,7 @@
 
 #include "core/base/config_parser.hpp"
 #include "core/base/config_value.hpp"
+#include "core/base/text.hpp"
 
 #ifndef H5SCR_SYSTEM_CONFIG
 #define H5SCR_SYSTEM_CONFIG "/etc/scr/scr.conf"
@@ -123,6 +124,28 @@ void add_variables_of(std::string_view text, std::set<std::string, std::less<>>&
   }
 }
 
+// Where the first setting ends: at a line end, or at a ';' that is not in quotes as the parser of
+// the configuration reads them (config_parser.cpp).
+std::size_t end_of_setting(std::string_view text) {
+  char quote = '\0';
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char letter = text[at];
+    if (letter == '\n' || (letter == ';' && quote == '\0')) return at;
+    const bool word_begins = at == 0 || text[at - 1] == ' ' || text[at - 1] == '\t';
+    if (letter == '#' && quote == '\0' && word_begins) {
+      return std::min(text.find_first_of(";\n", at), text.size());
+    }
+    if (letter == '\\' && quote != '\'' && at + 1 < text.size() && text[at + 1] != '\n') {
+      if (text[at + 1] != ';') ++at;  // an escaped quote is none
+    } else if (letter == quote) {
+      quote = '\0';
+    } else if (quote == '\0' && (letter == '"' || letter == '\'')) {
+      quote = letter;
+    }
+  }
+  return text.size();
+}
+
 }  // namespace
 
 std::string_view source_name(Source source) {
@@ -227,6 +250,17 @@ Result<ConfigSources> ConfigSources::from_hash(const Hash& hash, const Environme
     sources.calls.push_back(std::move(call));
   }
   return sources;
+}
+
+std::vector<std::string> split_settings(std::string_view text) {
+  std::vector<std::string> settings;
+  while (!text.empty()) {
+    const std::size_t end = end_of_setting(text);
+    const std::string_view line = text::trim(text.substr(0, end));
+    if (!line.empty()) settings.emplace_back(line);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return settings;
 }
 
 std::string ReadOptions::default_system_file() { return H5SCR_SYSTEM_CONFIG; }
