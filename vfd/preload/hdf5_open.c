@@ -5,15 +5,49 @@
 #include "vfd/preload/preload.h"
 
 #include <stdint.h>
+#include <sys/auxv.h>
 
 #include "vfd/preload/find_library.h"
 #include "vfd/preload/hdf5_open.h"
 
 #define H5F_ACC_RDWR 1U
 
+/* Calls from the program itself, which is never unloaded, so that its addresses stay its own. The
+ * search is slow, and programs open their files at a few places. */
+enum { KNOWN = 8 };
+static __thread struct {
+  const void* caller;
+  const char* name;
+  void* function;
+} known[KNOWN];
+
+static int is_in_program(const void* code) {
+  static const void* program; /* the same whoever sets it */
+  Dl_info found;
+  if (program == NULL) {
+    const void* entry = (const void*)getauxval(AT_ENTRY);
+    if (entry != NULL && dladdr(entry, &found) != 0) program = found.dli_fbase;
+  }
+  return program != NULL && dladdr(code, &found) != 0 && found.dli_fbase == program;
+}
+
+static void* find_function(const char* name, const void* caller);
+
 /* The function of the HDF5 that the program called with this name. It is found from the place of
  * the call: a Python module's HDF5 is private to it, and there may be several. */
 void* scr_hdf5_function(const char* name, const void* caller) {
+  const size_t slot = ((uintptr_t)caller >> 2) % KNOWN;
+  if (known[slot].caller == caller && known[slot].name == name) return known[slot].function;
+  void* function = find_function(name, caller);
+  if (is_in_program(caller)) {
+    known[slot].caller = caller;
+    known[slot].name = name;
+    known[slot].function = function;
+  }
+  return function;
+}
+
+static void* find_function(const char* name, const void* caller) {
   void* hdf5 = scr_find_library(caller, "H5get_libversion");
   void* function = hdf5 != NULL ? dlsym(hdf5, name) : NULL;
   if (function == NULL) {
