@@ -4,6 +4,7 @@
  * of HDF5 is needed. */
 #include "vfd/preload/preload.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/auxv.h>
 
@@ -14,12 +15,13 @@
 
 /* Calls from the program itself, which is never unloaded, so that its addresses stay its own. The
  * search is slow, and programs open their files at a few places. */
-enum { KNOWN = 8 };
-static __thread struct {
+enum { KNOWN = 16 };
+struct known {
   const void* caller;
   const char* name;
   void* function;
-} known[KNOWN];
+};
+static _Atomic(const struct known*) known[KNOWN]; /* each is set once, and then stays */
 
 static int is_in_program(const void* code) {
   static const void* program; /* the same whoever sets it */
@@ -31,20 +33,13 @@ static int is_in_program(const void* code) {
   return program != NULL && dladdr(code, &found) != 0 && found.dli_fbase == program;
 }
 
-static void* find_function(const char* name, const void* caller);
-
-/* The function of the HDF5 that the program called with this name. It is found from the place of
- * the call: a Python module's HDF5 is private to it, and there may be several. */
-void* scr_hdf5_function(const char* name, const void* caller) {
-  const size_t slot = ((uintptr_t)caller >> 2) % KNOWN;
-  if (known[slot].caller == caller && known[slot].name == name) return known[slot].function;
-  void* function = find_function(name, caller);
-  if (is_in_program(caller)) {
-    known[slot].caller = caller;
-    known[slot].name = name;
-    known[slot].function = function;
-  }
-  return function;
+static void remember(_Atomic(const struct known*)* place, const void* caller, const char* name,
+                     void* function) {
+  struct known* mine = malloc(sizeof *mine);
+  if (mine == NULL) return;
+  *mine = (struct known){caller, name, function};
+  const struct known* nobody = NULL;
+  if (!atomic_compare_exchange_strong(place, &nobody, mine)) free(mine);
 }
 
 static void* find_function(const char* name, const void* caller) {
@@ -54,6 +49,17 @@ static void* find_function(const char* name, const void* caller) {
     fprintf(stderr, "h5scr: cannot find %s behind the preload: HDF5 is not to be seen\n", name);
     abort();
   }
+  return function;
+}
+
+/* The function of the HDF5 that the program called with this name. It is found from the place of
+ * the call: a Python module's HDF5 is private to it, and there may be several. */
+void* scr_hdf5_function(const char* name, const void* caller) {
+  _Atomic(const struct known*)* place = &known[((uintptr_t)caller >> 2) % KNOWN];
+  const struct known* before = atomic_load(place);
+  if (before != NULL && before->caller == caller && before->name == name) return before->function;
+  void* function = find_function(name, caller);
+  if (before == NULL && is_in_program(caller)) remember(place, caller, name, function);
   return function;
 }
 
