@@ -158,9 +158,6 @@ Route Session::route_of(const std::string& absolute) {
   if (route.reason != Route::Reason::kOutsidePrefix) return route;
   const std::size_t slash = absolute.rfind('/');
   if (slash == std::string::npos) return route;
-  const std::string parent = absolute.substr(0, std::max<std::size_t>(slash, 1));
-  const std::string& real = real_directory(parent);
-  if (real.empty()) return route;
   if (real_prefix_.empty()) {
     // Nothing leads into a directory that is not there yet, and looking costs one call.
     if (!fs_.info(prefix(), /*follow=*/true).ok()) return route;
@@ -168,6 +165,9 @@ Route Session::route_of(const std::string& absolute) {
     real_prefix_ = std::filesystem::canonical(prefix(), error).native();
     if (error) return route;
   }
+  const std::string parent = absolute.substr(0, std::max<std::size_t>(slash, 1));
+  const std::string& real = real_directory(parent);
+  if (real.empty()) return route;
   if (real == parent && real_prefix_ == prefix()) return route;
   const auto inside = relative_to(real + absolute.substr(slash), real_prefix_);
   if (!inside) return route;
