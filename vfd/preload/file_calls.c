@@ -1,6 +1,7 @@
 /* rename, unlink, truncate and their kin, for every preload of h5scr: the session of the process
  * has a say in them (core/routing/file_hooks.h). If several preloads are loaded, the first one does
  * it and the others pass its calls on. What hdf5_open.c sees goes to the same session. */
+#undef _FILE_OFFSET_BITS /* with 64 there, truncate would be another name of truncate64 */
 #include "vfd/preload/preload.h"
 
 #include <fcntl.h>
