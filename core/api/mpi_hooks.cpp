@@ -13,12 +13,15 @@
 #include <mutex>
 #include <numeric>
 #include <sstream>
+#include <string_view>
 #include <vector>
 
+#include "core/base/config_sources.hpp"
 #include "core/base/log.hpp"
 #include "core/mpi/mpi_communicator.hpp"
 #include "core/mpiio/file_calls.hpp"
 #include "core/mpiio/open_files.hpp"
+#include "core/routing/file_hooks.hpp"
 #include "core/routing/session.hpp"
 
 namespace {
@@ -119,6 +122,17 @@ MPI_Comm program_communicator() {
   return program;
 }
 
+// The driver's configuration string counts from the start of the run, for when the first file is
+// opened it is too late for it. Of several ranks' the first one's counts, as with SCR_Config.
+std::vector<std::string> driver_settings() {
+  const char* driver = std::getenv("HDF5_DRIVER");
+  const char* text = std::getenv("HDF5_DRIVER_CONFIG");
+  const bool used = (driver != nullptr && std::string_view(driver) == "scr") ||
+                    scr::routing::legacy_layer_is_here();
+  if (text == nullptr || !used) return {};
+  return scr::config::split_settings(text);
+}
+
 int start() {
   try {
     state().program = program_communicator();
@@ -131,15 +145,16 @@ int start() {
     PMPI_Query_thread(&level);
     state().one_thread = level != MPI_THREAD_MULTIPLE;
     const int rank = world->rank();
+    const std::vector<std::string> calls = driver_settings();
     auto runtime = scr::Runtime::start(scr::file_system(), std::move(world), scr::log::host_name(),
-                                       {.mode = scr::config::Mode::kTransparent});
+                                       {.calls = calls, .mode = scr::config::Mode::kTransparent});
     if (!runtime.ok()) {
       if (rank == 0)
         scr::log::warning("{}; files are opened as without h5scr", runtime.status().message());
       Session::process().only_read();
       return -1;
     }
-    Session::process().attach(std::move(*runtime));
+    Session::process().attach(std::move(*runtime), calls);
     return 0;
   } catch (const std::exception& error) {
     scr::log::error("{}", error.what());

@@ -124,6 +124,28 @@ void add_variables_of(std::string_view text, std::set<std::string, std::less<>>&
   }
 }
 
+// Where the first setting ends: at a line end, or at a ';' that is not in quotes as the parser of
+// the configuration reads them (config_parser.cpp).
+std::size_t end_of_setting(std::string_view text) {
+  char quote = '\0';
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char letter = text[at];
+    if (letter == '\n' || (letter == ';' && quote == '\0')) return at;
+    const bool word_begins = at == 0 || text[at - 1] == ' ' || text[at - 1] == '\t';
+    if (letter == '#' && quote == '\0' && word_begins) {
+      return std::min(text.find_first_of(";\n", at), text.size());
+    }
+    if (letter == '\\' && quote != '\'' && at + 1 < text.size() && text[at + 1] != '\n') {
+      if (text[at + 1] != ';') ++at;  // an escaped quote is none
+    } else if (letter == quote) {
+      quote = '\0';
+    } else if (quote == '\0' && (letter == '"' || letter == '\'')) {
+      quote = letter;
+    }
+  }
+  return text.size();
+}
+
 }  // namespace
 
 std::string_view source_name(Source source) {
@@ -231,12 +253,12 @@ Result<ConfigSources> ConfigSources::from_hash(const Hash& hash, const Environme
 }
 
 std::vector<std::string> split_settings(std::string_view text) {
-  std::string lines(text);
-  std::ranges::replace(lines, '\n', ';');
   std::vector<std::string> settings;
-  for (std::string_view line : text::split(lines, ';')) {
-    line = text::trim(line);
+  while (!text.empty()) {
+    const std::size_t end = end_of_setting(text);
+    const std::string_view line = text::trim(text.substr(0, end));
     if (!line.empty()) settings.emplace_back(line);
+    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return settings;
 }

@@ -92,7 +92,7 @@ Result<ConfigSources> read_files(FileSystem& files, Environment environment,
                                  const ReadOptions& options = {});
 
 // The settings of one text, with ';' or line ends between them, as arguments of SCR_Config: the
-// configuration string of the HDF5 driver.
+// configuration string of the HDF5 driver. A ';' in quotes belongs to the value.
 std::vector<std::string> split_settings(std::string_view text);
 
 }  // namespace scr::config

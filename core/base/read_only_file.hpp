@@ -9,6 +9,10 @@
 
 namespace scr {
 
+// The highest bit is in the device number of a file that no kernel knows, so that no real file has
+// its numbers. HDF5 takes two files with the same device and inode for one.
+inline constexpr dev_t kOwnDevice = dev_t{1} << 63U;
+
 class ReadOnlyFile : public File {
  public:
   Result<std::size_t> write_some(std::span<const std::byte> /*data*/,

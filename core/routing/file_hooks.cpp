@@ -41,6 +41,10 @@ int hook_rename(const char* from, const char* to) {
   return hooked([&] { return Session::process().renamed(from, to); });
 }
 
+int hook_truncate(const char* path, unsigned long long size) {
+  return hooked([&] { return Session::process().truncated(path, size); });
+}
+
 unsigned long hook_opens() { return Session::opens_of_thread(); }
 
 void hook_went_past(const char* path) {
@@ -53,13 +57,17 @@ void hook_went_past(const char* path) {
 
 }  // namespace
 
-void register_file_hooks() {
-  static const scr_file_hooks table = {hook_unlink, hook_rename, hook_opens, hook_went_past};
+bool register_file_hooks() {
+  static const scr_file_hooks table = {hook_unlink, hook_rename, hook_truncate, hook_opens,
+                                       hook_went_past};
   using Register = void (*)(const scr_file_hooks*);
   auto* preload = reinterpret_cast<Register>(dlsym(RTLD_DEFAULT, "scr_register_file_hooks"));
   if (preload != nullptr) preload(&table);
+  return preload != nullptr;
 }
 
 bool mpi_layer_is_here() { return dlsym(RTLD_DEFAULT, "scr_mpi_layer") != nullptr; }
+
+bool legacy_layer_is_here() { return dlsym(RTLD_DEFAULT, "scr_legacy_list") != nullptr; }
 
 }  // namespace scr::routing

@@ -12,6 +12,7 @@ extern "C" {
 typedef struct scr_file_hooks {
   int (*unlink)(const char* path);
   int (*rename)(const char* from, const char* to);
+  int (*truncate)(const char* path, unsigned long long size);
   /* How many files this thread has opened through the session. */
   unsigned long (*opens)(void);
   /* The program has opened this HDF5 file for writing, and the session did not see it. */

@@ -3,8 +3,11 @@
 
 namespace scr::routing {
 
-void register_file_hooks();
+// False: there is none.
+bool register_file_hooks();
 // The preload that hooks MPI is in this process.
 bool mpi_layer_is_here();
+// The preload for HDF5 1.10 and 1.12 is in this process.
+bool legacy_layer_is_here();
 
 }  // namespace scr::routing

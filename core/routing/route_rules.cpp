@@ -44,6 +44,19 @@ bool match_components(const std::vector<std::string>& pattern,
   return reached.back() != 0;
 }
 
+// False if the text before the first special character of the pattern already tells that it does
+// not match: most patterns are for other places than the file, and this is asked at every open.
+bool begins_alike(std::string_view pattern, std::string_view path) {
+  std::string_view literal = pattern.substr(0, pattern.find_first_of("*?[\\"));
+  const auto is_odd = [](std::string_view text) {
+    return text.find("//") != std::string_view::npos || text.find("/.") != std::string_view::npos ||
+           text.starts_with('.');
+  };
+  if (is_odd(literal) || is_odd(path)) return true;  // may be written in another way
+  while (literal.ends_with('/')) literal.remove_suffix(1);
+  return path.starts_with(literal);
+}
+
 std::string_view last_component(std::string_view path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
@@ -119,13 +132,16 @@ std::string_view reason_text(Route::Reason reason) {
 }
 
 bool matches(std::string_view pattern, std::string_view prefix, std::string_view path) {
-  if (pattern.starts_with('/')) return match_components(components(pattern), components(path));
+  if (pattern.starts_with('/')) {
+    return begins_alike(pattern, path) && match_components(components(pattern), components(path));
+  }
   if (pattern.find('/') == std::string_view::npos) {
     return pattern == "**" ||
            text::glob_match(std::string(pattern), std::string(last_component(path)));
   }
   const std::optional<std::string> relative = relative_to(path, prefix);
-  return relative && match_components(components(pattern), components(*relative));
+  return relative && begins_alike(pattern, *relative) &&
+         match_components(components(pattern), components(*relative));
 }
 
 Route decide(std::span<const config::RouteRule> rules, std::string_view prefix,

@@ -1,5 +1,7 @@
 #include "core/routing/routed_file.hpp"
 
+#include <fmt/format.h>
+
 #include <mutex>
 
 #include "core/routing/session.hpp"
@@ -13,6 +15,10 @@ RoutedFile::RoutedFile(Session& session, std::string absolute, std::unique_ptr<F
 RoutedFile::~RoutedFile() { (void)RoutedFile::close(); }
 
 Status RoutedFile::before_change() {
+  if (cut_off_) {
+    return failed_precondition(fmt::format(
+        "'{}' cannot be changed: h5scr has ended, and could not move it to its name", absolute_));
+  }
   return role_ == Role::kUpdater ? session_.begin_update(*this) : Status();
 }
 

@@ -16,6 +16,10 @@ namespace scr::routing {
 
 class Session;
 
+struct Marker;
+
+// There is a marker, but the data is not to be reached.
+Status no_data(std::string_view absolute, const Marker& marker);
 // The answer to a program that wants others to read a routed file while it writes.
 Status no_swmr(std::string_view absolute);
 
@@ -50,6 +54,9 @@ class RoutedFile final : public File {
   int descriptor() const override;
 
   Role role() const { return role_; }
+  // The program has taken this lock of flock() on the descriptor, LOCK_SH or LOCK_EX, or has given
+  // it back (0): a file that takes the place of the present one gets it too.
+  void note_lock(int lock) { held_lock_ = lock; }
 
  private:
   friend class Session;
@@ -65,6 +72,8 @@ class RoutedFile final : public File {
   mutable std::shared_mutex mutex_;  // held alone only to replace the file
   std::unique_ptr<File> file_;
   std::atomic<Role> role_;
+  std::atomic<int> held_lock_ = 0;
+  std::atomic<bool> cut_off_ = false;  // what is written would reach nobody
   bool open_ = true;
   // Under the session's lock:
   int flushes_ = 0;

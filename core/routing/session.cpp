@@ -48,7 +48,7 @@ thread_local std::uint64_t Session::opens_ = 0;
 Session& Session::process() {
   static Session* session = [] {
     auto* made = new Session(file_system());  // NOLINT: lives as long as the process
-    register_file_hooks();
+    if (!register_file_hooks()) made->names_are_not_watched();
     return made;
   }();
   return *session;
@@ -72,8 +72,10 @@ Status Session::configure(const std::vector<std::string>& calls) {
   if (calls == calls_) return {};
   if (runtime_) {
     return failed_precondition(
-        "h5scr is at work already: all files of a process must be opened with the same driver "
-        "configuration");
+        "h5scr is at work already, with other settings: all files of a process must be opened with "
+        "the same driver configuration, which an MPI program with libscr_mpiio takes at MPI_Init "
+        "from HDF5_DRIVER_CONFIG (with HDF5_DRIVER=scr); set it there, or in the file that "
+        "SCR_CONF_FILE names");
   }
   SCR_ASSIGN_OR_RETURN(config::Config config, read_config(calls));
   calls_ = calls;
@@ -156,11 +158,17 @@ Route Session::route_of(const std::string& absolute) {
   if (route.reason != Route::Reason::kOutsidePrefix) return route;
   const std::size_t slash = absolute.rfind('/');
   if (slash == std::string::npos) return route;
+  if (real_prefix_.empty()) {
+    // Nothing leads into a directory that is not there yet, and looking costs one call.
+    if (!fs_.info(prefix(), /*follow=*/true).ok()) return route;
+    std::error_code error;
+    real_prefix_ = std::filesystem::canonical(prefix(), error).native();
+    if (error) return route;
+  }
   const std::string parent = absolute.substr(0, std::max<std::size_t>(slash, 1));
   const std::string& real = real_directory(parent);
-  std::error_code error;
-  if (real_prefix_.empty()) real_prefix_ = std::filesystem::canonical(prefix(), error).native();
-  if (real.empty() || error || (real == parent && real_prefix_ == prefix())) return route;
+  if (real.empty()) return route;
+  if (real == parent && real_prefix_ == prefix()) return route;
   const auto inside = relative_to(real + absolute.substr(slash), real_prefix_);
   if (!inside) return route;
   return routing::decide(config()->routes(), prefix(), prefix() + "/" + *inside);
@@ -196,14 +204,19 @@ bool Session::start_alone() {
   runtime_ = std::move(*runtime);
   adopt_restart();
   runtime_->resume_flushes();
+  if (must_be_at_names()) runtime_->wait_for_flushes();
   note_flushed();
   return true;
 }
 
-void Session::attach(std::unique_ptr<Runtime> runtime) {
+void Session::attach(std::unique_ptr<Runtime> runtime, const std::vector<std::string>& calls) {
   std::lock_guard lock(mutex_);
+  calls_ = calls;
   runtime_ = std::move(runtime);
   attached_ = true;
+  const auto& rules = config()->routes();
+  if (std::ranges::any_of(rules, [](const auto& rule) { return rule.complete_files > 0; }))
+    close_point_ = runtime_->context().world().duplicate();
   start_service();
   adopt_restart();
   runtime_->resume_flushes();
@@ -222,8 +235,12 @@ bool Session::open_window() {
 }
 
 void Session::finish() {
+  if (getpid() != pid_) return;  // the lock may be held by a thread that the child does not have
   std::lock_guard lock(mutex_);
-  if (!runtime_ || getpid() != pid_) return;
+  if (!runtime_) {
+    report_unrouted();
+    return;
+  }
   const Sealing guard;
   const std::vector<RoutedFile*> writers = writers_;
   for (RoutedFile* file : writers) {
@@ -233,14 +250,20 @@ void Session::finish() {
       continue;
     }
     Status status = move_to_name(*file);
-    if (!status.ok()) log::error("{}", status.message());
+    if (status.ok()) continue;
+    log::error("{}", status.message());
+    // It is not closed, so it is no part of a complete dataset.
+    if (file_in_window(file->absolute_) == nullptr) continue;
+    window_is_incomplete_ = true;
+    file->cut_off_ = true;
   }
   Communicator& world = runtime_->context().world();
   if (world.any_true(has_something_to_seal()) && runtime_->window() != 0) seal();
   runtime_->close_window();
   (void)runtime_->finalize();
   note_flushed();
-  report();
+  report(runtime_->context().world());
+  counts_ = {};
   homes_.reset();
   server_.reset();
   exports_.reset();
@@ -248,6 +271,7 @@ void Session::finish() {
   if (attached_) {
     off_ = true;
     attached_ = false;
+    close_point_.reset();
     runtime_.reset();
   } else {
     leave_nothing();
@@ -275,9 +299,20 @@ void Session::leave_nothing() {
   }
 }
 
+// A process by itself that asked for h5scr and wrote files of which none was routed: the user may
+// have got SCR_PREFIX or a rule wrong. Commands that a rank starts are silent.
+void Session::report_unrouted() {
+  const char* driver = std::getenv("HDF5_DRIVER");
+  const auto launched = launched_by_mpi();
+  const bool asked = driver != nullptr && std::string_view(driver) == "scr";
+  if (off_ || only_reads_ || !asked || !config_ || (launched && launched->several)) return;
+  SingleCommunicator alone;
+  report(alone);
+  counts_ = {};
+}
+
 // One line at the end of a run; nothing if h5scr had nothing to do.
-void Session::report() {
-  Communicator& world = runtime_->context().world();
+void Session::report(Communicator& world) {
   std::array<std::uint64_t, 4> sums = {counts_.routed, counts_.bytes, counts_.moved, counts_.past};
   world.all_reduce(sums, ReduceOp::kSum);
   std::array<std::uint64_t, 7> passed = {};

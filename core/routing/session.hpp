@@ -53,14 +53,17 @@ class Session {
   struct Opened {
     std::unique_ptr<File> file;
     RoutedFile* routed = nullptr;  // the same, if it is not simply the file of that name
+    std::optional<FileInfo> info;  // if it has been looked at
   };
   // Opens as the options say. `swmr`: for a writer and readers at the same time, which files that
   // are not at their names cannot offer.
   Result<Opened> open(std::string_view name, const OpenOptions& options, bool swmr = false);
   // Deletes a file: the copy in the window, and what is at the name.
   Status remove(std::string_view name);
-  // unlink() and rename() of the program. False: nothing to do with h5scr, do the system call.
+  // unlink(), rename() and truncate() of the program. False: nothing to do with h5scr, do the
+  // system call.
   Result<bool> unlinked(std::string_view name);
+  Result<bool> truncated(std::string_view name, std::uint64_t size);
   Result<bool> renamed(std::string_view from, std::string_view to);
   // How many files this thread has opened here so far, routed or not.
   static std::uint64_t opens_of_thread() { return opens_; }
@@ -76,14 +79,17 @@ class Session {
 
   // Settings as for SCR_Config, before the first file is opened; from the front end's own source.
   Status configure(const std::vector<std::string>& calls);
+  // Nobody calls unlinked() and renamed() for this process.
+  void names_are_not_watched() { names_are_watched_ = false; }
   // SCR_VFD_TRACE, for the front end; empty if it is not set.
   std::string trace_file();
 
   // --- the life of the process
   // ----------------------------------------------------------------------------
 
-  // Collective: takes over a runtime that has just been started with all ranks of the program.
-  void attach(std::unique_ptr<Runtime> runtime);
+  // Collective: takes over a runtime that has just been started with all ranks of the program, and
+  // with these settings of the front end.
+  void attach(std::unique_ptr<Runtime> runtime, const std::vector<std::string>& calls = {});
   // Passes everything through from here on.
   void disable() { off_ = true; }
   // From here on files are written as without h5scr, but what is in a cache or a container is
@@ -126,6 +132,7 @@ class Session {
     std::int64_t created = 0;      // of the dataset, if this process has no runtime
     Marker marker;                 // if there is one
     std::uint64_t generation = 0;  // of the marker
+    bool lost = false;             // nowhere, but its marker is there
     std::string prefix;            // of a stored one
     std::optional<flush::StoredLocation> stored;
   };
@@ -178,6 +185,7 @@ class Session {
 
   // session_open.cpp
   Result<Opened> open_plain(std::string_view name, const OpenOptions& options);
+  void count_passed(Route::Reason reason, const std::string& absolute);
   Result<Opened> create(const Route& route, const std::string& absolute, std::string_view name,
                         const OpenOptions& options);
   Result<Opened> open_existing(const Route& route, const std::string& absolute,
@@ -207,6 +215,12 @@ class Session {
   void move_passed_files();
   // Copies an open file to its name in the prefix directory, where it lives on.
   Status move_to_name(RoutedFile& file);
+  Status bring_to_name(const std::string& absolute);
+  Result<std::unique_ptr<File>> write_at_name(File& source, const std::string& to, int lock);
+  bool must_be_at_names();
+  bool is_at_name(const Copy& copy, const std::string& absolute);
+  Result<bool> renamed_away(const Copy& copy, const Route& route, const std::string& from,
+                            const std::string& to);
   Status forget_file(const std::string& absolute);
   Status let_go(const Copy& copy, const Route& route, const std::string& absolute);
   void hide(const std::string& absolute);
@@ -247,13 +261,14 @@ class Session {
     return !window_.empty() || !shared_window_.empty() || window_is_incomplete_;
   }
   void seal();
-  void seal_at_close();
+  void seal_at_close(std::unique_lock<std::mutex>& lock);
   void note_passed(bool waiting, std::int64_t closes);
   void drop_missing();
   void settle_versions();
   void drop_versions(const std::string& relative, const Hash& kinds);
   void announce_cached(const CachedDataset& dataset, std::set<std::string>& newer);
   void announce_entry(const FilemapEntry& entry, int& number, const std::set<std::string>& newer);
+  bool is_flushed_again(const std::string& relative, int id);
   void note_dataset_flushed(int id);
   void adopt_restart();
   void start_service();
@@ -272,7 +287,8 @@ class Session {
   MarkerStore::Visible markers_visible(bool at_start = false);
   void point_to_container(Marker marker);
   bool settle_flushed(const Marker& marker);
-  void report();
+  void report(Communicator& world);
+  void report_unrouted();
   void leave_nothing();
 
   FileSystem& fs_;
@@ -281,6 +297,7 @@ class Session {
   std::atomic<bool> off_ = false;  // pass everything through
   std::atomic<bool> attached_ = false;
   std::atomic<bool> only_reads_ = false;
+  bool names_are_watched_ = true;      // the program's renames are seen
   bool seals_shared_ = false;          // some rank has one in the window being sealed
   bool window_is_incomplete_ = false;  // a file of this process could not be written
   int shared_open_ = 0;                // of shared_window_
@@ -295,8 +312,10 @@ class Session {
     dev_t device = 0;
     ino_t inode = 0;
     std::string real;
-  } last_directory_;  // outside of the prefix directory: programs open many files of one
+  } last_directory_;         // outside of the prefix directory: programs open many files of one
+  std::string last_passed_;  // the last file that was opened for writing and not routed
   std::unique_ptr<Runtime> runtime_;
+  std::unique_ptr<Communicator> close_point_;  // where all meet who seal at a close
   std::unique_ptr<MarkerStore> markers_;
   std::map<std::string, WindowFile> window_;               // by absolute name
   std::map<std::string, SharedWindowFile> shared_window_;  // by absolute name

@@ -1,7 +1,9 @@
 // Opening files: which copy a reader gets, where a writer writes.
 #include <fmt/format.h>
+#include <sys/file.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
 
 #include "core/base/log.hpp"
@@ -19,15 +21,31 @@ bool changes(const OpenOptions& options) { return options.access != OpenOptions:
 
 bool makes_new(const OpenOptions& options) { return options.create || options.truncate; }
 
-Result<bool> is_marker(File& file) {
-  SCR_ASSIGN_OR_RETURN(const FileInfo info, file.info());
+Result<bool> is_marker(File& file, const FileInfo& info) {
   if (info.type != FileInfo::Type::kRegular || info.size != kMarkerSize) return false;
   std::array<std::byte, kMarkerHeadSize> head{};
   SCR_RETURN_IF_ERROR(file.read_exactly(head, 0));
   return has_marker_head(head);
 }
 
+// As the program's lock on the file whose place this one takes. A file system without locks has
+// none to give.
+Status lock_descriptor(const File& file, int lock) {
+  if (lock == 0 || file.descriptor() < 0) return {};
+  if (::flock(file.descriptor(), lock | LOCK_NB) == 0 || errno != EWOULDBLOCK) return {};
+  return {StatusCode::kUnavailable,
+          fmt::format("unable to lock file '{}': another process has it open", file.path()),
+          EWOULDBLOCK};
+}
+
 }  // namespace
+
+Status no_data(std::string_view absolute, const Marker& marker) {
+  return not_found(
+      fmt::format("the data of '{}' is not here: rank {} of job {} wrote it on node {} (dataset "
+                  "{}), and it is not in the prefix directory yet",
+                  absolute, marker.rank, marker.job, marker.host, marker.dataset));
+}
 
 Status no_swmr(std::string_view absolute) {
   return failed_precondition(
@@ -40,7 +58,7 @@ Result<Session::Opened> Session::open_plain(std::string_view name, const OpenOpt
   OpenOptions plain = options;
   plain.no_follow = false;  // the user's own path
   SCR_ASSIGN_OR_RETURN(auto file, fs_.open(std::string(name), plain));
-  return Opened{std::move(file), nullptr};
+  return Opened{std::move(file), nullptr, std::nullopt};
 }
 
 Result<Session::Opened> Session::open(std::string_view name, const OpenOptions& options,
@@ -56,11 +74,18 @@ Result<Session::Opened> Session::open(std::string_view name, const OpenOptions& 
     return open_existing(route, absolute, name, options, swmr);
   }
   if (!route.routed()) {
-    ++counts_.passed[route.reason];
+    count_passed(route.reason, absolute);
     return open_plain(name, options);
   }
   if (swmr) return no_swmr(absolute);
   return create(route, absolute, name, options);
+}
+
+// H5Fcreate opens a file twice.
+void Session::count_passed(Route::Reason reason, const std::string& absolute) {
+  if (absolute == last_passed_) return;
+  last_passed_ = absolute;
+  ++counts_.passed[reason];
 }
 
 void Session::went_past(std::string_view name) {
@@ -211,6 +236,11 @@ Result<Session::Copy> Session::find(const Route& route, const std::string& absol
   }
   // A process of another rank has deleted a file that is neither at its name nor marked there.
   if (here && attached_ && !marker && !real && !is_own(absolute, *here)) here.reset();
+  // Flushed, and then taken away by someone who did not tell us.
+  if (here && !names_are_watched_ && !marker && !real && runtime_ &&
+      runtime_->is_in_prefix(here->dataset)) {
+    here.reset();
+  }
   const bool served = marker && marker->host != host() && !marker->container && attached_ &&
                       !marker->service.empty();
   // Where several nodes have a file in one window, the marker tells who wrote it last.
@@ -236,13 +266,7 @@ Result<Session::Copy> Session::find(const Route& route, const std::string& absol
     copy.where = Copy::Where::kPlain;
   } else {
     SCR_ASSIGN_OR_RETURN(copy, find_stored(absolute, marker));
-    if (copy.where == Copy::Where::kNowhere && marker) {
-      return not_found(
-          fmt::format("the data of '{}' is not here: rank {} of job {} wrote it on node {} "
-                      "(dataset {}), and it "
-                      "is not in the prefix directory yet",
-                      absolute, marker->rank, marker->job, marker->host, marker->dataset));
-    }
+    copy.lost = copy.where == Copy::Where::kNowhere && marker;
   }
   if (marker) {
     copy.marker = *marker;
@@ -290,14 +314,15 @@ Result<Session::Opened> Session::open_existing(const Route& route, const std::st
                                                bool swmr) {
   if (!route.routed()) {
     if (changes(options)) {
-      ++counts_.passed[route.reason];
+      count_passed(route.reason, absolute);
       return open_plain(name, options);
     }
     auto plain = open_plain(name, options);
     const bool missing = plain.status().code() == StatusCode::kNotFound;
     if (!plain.ok() && !missing) return plain;
     if (plain.ok()) {
-      SCR_ASSIGN_OR_RETURN(const bool marker, is_marker(*plain->file));
+      SCR_ASSIGN_OR_RETURN(plain->info, plain->file->info());
+      SCR_ASSIGN_OR_RETURN(const bool marker, is_marker(*plain->file, *plain->info));
       if (!marker) return plain;
     }
     SCR_ASSIGN_OR_RETURN(Copy copy, find_stored(absolute, std::nullopt));
@@ -306,9 +331,10 @@ Result<Session::Opened> Session::open_existing(const Route& route, const std::st
     auto routed =
         std::make_unique<RoutedFile>(*this, absolute, std::move(file), RoutedFile::Role::kReader);
     RoutedFile* pointer = routed.get();
-    return Opened{std::move(routed), pointer};
+    return Opened{std::move(routed), pointer, std::nullopt};
   }
   SCR_ASSIGN_OR_RETURN(Copy copy, find(route, absolute));
+  if (copy.lost) return no_data(absolute, copy.marker);
   const bool plain = copy.where == Copy::Where::kPlain || copy.where == Copy::Where::kNowhere;
   if (plain && (!changes(options) || swmr)) return open_plain(name, options);
   if (swmr) return no_swmr(absolute);
@@ -342,7 +368,7 @@ Result<Session::Opened> Session::open_existing(const Route& route, const std::st
     writers_.push_back(pointer);
     if (WindowFile* known = file_in_window(absolute)) ++known->open;
   }
-  return Opened{std::move(routed), pointer};
+  return Opened{std::move(routed), pointer, std::nullopt};
 }
 
 Result<Session::Opened> Session::create(const Route& route, const std::string& absolute,
@@ -355,18 +381,16 @@ Result<Session::Opened> Session::create(const Route& route, const std::string& a
     return errno_status(ENOTDIR, "create", absolute);
   move_flushed_files();
   SCR_ASSIGN_OR_RETURN(const Copy copy, find(route, absolute));
-  if (options.exclusive && copy.where != Copy::Where::kNowhere) {
-    return errno_status(EEXIST, "create", absolute);
-  }
-  if (!options.create && copy.where == Copy::Where::kNowhere) {
-    return errno_status(ENOENT, "open", absolute);
-  }
+  // Where data was lost, a new version may be written; its marker takes the place of the old one.
+  const bool exists = copy.where != Copy::Where::kNowhere || copy.lost;
+  if (options.exclusive && exists) return errno_status(EEXIST, "create", absolute);
+  if (!options.create && !exists) return errno_status(ENOENT, "open", absolute);
   SCR_ASSIGN_OR_RETURN(auto file, open_in_window(route, absolute, copy.generation + 1));
   auto routed =
       std::make_unique<RoutedFile>(*this, absolute, std::move(file), RoutedFile::Role::kWriter);
   RoutedFile* pointer = routed.get();
   writers_.push_back(pointer);
-  return Opened{std::move(routed), pointer};
+  return Opened{std::move(routed), pointer, std::nullopt};
 }
 
 // A new file of the window, empty.
@@ -426,6 +450,9 @@ Status Session::begin_update(RoutedFile& file) {
                       file.absolute_));
     }
     SCR_ASSIGN_OR_RETURN(auto plain, fs_.open(file.absolute_, OpenOptions::read_write()));
+    // The present one may be the same file, whose lock would be in the way.
+    if (file.held_lock_ != 0) (void)::flock(file.file_->descriptor(), LOCK_UN);
+    SCR_RETURN_IF_ERROR(lock_descriptor(*plain, file.held_lock_));
     file.replace(std::move(plain), RoutedFile::Role::kPlain);
     return {};
   }
@@ -433,6 +460,7 @@ Status Session::begin_update(RoutedFile& file) {
   SCR_ASSIGN_OR_RETURN(const Copy newest, find(route, file.absolute_));
   SCR_ASSIGN_OR_RETURN(auto target, open_in_window(route, file.absolute_, newest.generation + 1));
   Status status = copy_contents(*file.file_, *target);
+  if (status.ok()) status = lock_descriptor(*target, file.held_lock_);
   if (!status.ok()) {
     (void)forget_file(file.absolute_);
     return status.with_context("while copying the file to the cache, to change it there");
@@ -487,25 +515,48 @@ Status Session::move_flushed(RoutedFile& file) {
   return move_to_name(file);
 }
 
-Status Session::move_to_name(RoutedFile& file) {
-  std::unique_lock alone(file.mutex_);
-  const std::string temporary = file.absolute_ + ".scr-moving";
+// Copies a file to a name, whole there at every instant, and durable at the end; gives it open.
+// `lock`: the one that the program has on it, of flock().
+Result<std::unique_ptr<File>> Session::write_at_name(File& source, const std::string& to,
+                                                     int lock) {
+  const std::string temporary = to + ".scr-moving";
   OpenOptions options = OpenOptions::create_truncate();
   options.no_follow = true;
   SCR_ASSIGN_OR_RETURN(auto target, fs_.open(temporary, options));
-  Status status = copy_contents(*file.file_, *target);
+  Status status = copy_contents(source, *target);
   if (status.ok()) status = target->sync();
-  if (status.ok()) status = fs_.rename(temporary, file.absolute_);
+  if (status.ok()) status = lock_descriptor(*target, lock);
+  if (status.ok()) status = fs_.rename(temporary, to);
   if (!status.ok()) {
     (void)fs_.remove_if_exists(temporary);
-    return status.with_context("while moving an open file to its name");
+    return status;
   }
-  file.file_ = std::move(target);
+  SCR_RETURN_IF_ERROR(fs_.sync_directory(to.substr(0, std::max<std::size_t>(to.rfind('/'), 1))));
+  return target;
+}
+
+Status Session::move_to_name(RoutedFile& file) {
+  std::unique_lock alone(file.mutex_);
+  auto target = write_at_name(*file.file_, file.absolute_, file.held_lock_);
+  if (!target.ok()) return target.status().with_context("while moving an open file to its name");
+  file.file_ = std::move(*target);
   file.role_ = RoutedFile::Role::kPlain;
   std::erase(writers_, &file);
   ++counts_.moved;
   hide(file.absolute_);
   return forget_file(file.absolute_);
+}
+
+// Where nobody tells of renames, a closed file that must wait for others to be sealed does not wait
+// in the cache.
+Status Session::bring_to_name(const std::string& absolute) {
+  SCR_ASSIGN_OR_RETURN(auto source, fs_.open(file_in_window(absolute)->path, OpenOptions::read()));
+  SCR_RETURN_IF_ERROR(write_at_name(*source, absolute, 0)
+                          .status()
+                          .with_context("while bringing a closed file to its name"));
+  ++counts_.moved;
+  hide(absolute);
+  return forget_file(absolute);
 }
 
 // Takes a file of this process out of the window, with its data and marker.
@@ -541,7 +592,7 @@ void Session::drop_failed(const std::string& absolute) {
 
 Status Session::closed(RoutedFile& file, const Status& closed_status) {
   if (getpid() != pid_ || file.role() != RoutedFile::Role::kWriter) return {};
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   std::erase(writers_, &file);
   if (!runtime_) return {};
   WindowFile* known = file_in_window(file.absolute_);
@@ -562,13 +613,23 @@ Status Session::closed(RoutedFile& file, const Status& closed_status) {
   if (attached_) {
     const bool due = last_close && rule != nullptr && rule->complete_files > 0 &&
                      closes_[rule] == rule->complete_files;
-    if (due) seal_at_close();
+    if (due) seal_at_close(lock);
     return {};
   }
-  if (!writers_.empty()) return {};
+  if (!writers_.empty()) {
+    const bool waits = last_close && file_in_window(file.absolute_) != nullptr;
+    return waits && must_be_at_names() ? bring_to_name(file.absolute_) : Status();
+  }
   if (window_.empty()) window_is_incomplete_ = false;  // nobody else has files in it
   if (has_something_to_seal()) seal();
   return {};
+}
+
+// Nobody tells a process by itself of its renames if it has no preload. A marker that the system
+// renames could take the place of a good file, with the data in this node's memory only; so files
+// are at their names when they are closed. SCR_FLUSH=0: the user wants them in the cache.
+bool Session::must_be_at_names() {
+  return !attached_ && !names_are_watched_ && config()->get_uint("SCR_FLUSH") != 0;
 }
 
 // --- other changes of names ----------------------------------------------------------------------
@@ -588,14 +649,37 @@ Result<bool> Session::unlinked(std::string_view name) {
   if (!route.routed()) return false;
   absolute = prefix() + "/" + route.relative;
   SCR_ASSIGN_OR_RETURN(const Copy copy, find(route, absolute));
-  if (copy.where == Copy::Where::kNowhere || copy.where == Copy::Where::kPlain) {
+  if (copy.lost) {
+    SCR_RETURN_IF_ERROR(markers_->drop(copy.marker));
+  } else if (copy.where == Copy::Where::kNowhere || copy.where == Copy::Where::kPlain) {
     hide(absolute);
     return false;
+  } else {
+    SCR_RETURN_IF_ERROR(let_go(copy, route, absolute));
   }
-  SCR_RETURN_IF_ERROR(let_go(copy, route, absolute));
   // An older file at the name goes by the system call.
   auto info = fs_.info(absolute);
   return info.status().code() == StatusCode::kNotFound;
+}
+
+Result<bool> Session::truncated(std::string_view name, std::uint64_t size) {
+  if (passive()) return false;
+  {
+    std::lock_guard lock(mutex_);
+    if (config() == nullptr || off_) return false;
+    const Route route = route_of(absolute_name(name));
+    if (!route.routed()) return false;
+    const std::string absolute = prefix() + "/" + route.relative;
+    SCR_ASSIGN_OR_RETURN(const Copy copy, find(route, absolute));
+    if (copy.lost) return no_data(absolute, copy.marker);
+    if (copy.where == Copy::Where::kNowhere || copy.where == Copy::Where::kPlain) return false;
+  }
+  SCR_ASSIGN_OR_RETURN(Opened opened, open(name, OpenOptions::read_write()));
+  Status status = opened.file->truncate(size);
+  const Status closed = opened.file->close();
+  if (status.ok()) status = closed;
+  if (!status.ok()) return status;
+  return true;
 }
 
 // The program has deleted or renamed a file: its cached copies are no longer to be found, and what
@@ -620,18 +704,58 @@ void Session::hide(const std::string& absolute) {
   hidden_[absolute] = runtime_->window() != 0 ? runtime_->window() : newest;
 }
 
+// What is at the name is this copy, flushed.
+bool Session::is_at_name(const Copy& copy, const std::string& absolute) {
+  if (copy.where == Copy::Where::kPlain) return true;
+  if (copy.where != Copy::Where::kCache || !runtime_ || !runtime_->is_in_prefix(copy.dataset)) {
+    return false;
+  }
+  auto info = fs_.info(absolute, /*follow=*/true);
+  auto marker = read_marker(fs_, absolute);
+  return info.ok() && marker.ok() && !*marker;
+}
+
+// To a name that is not routed: the system call would move the marker, and the data would come to
+// the old name.
+Result<bool> Session::renamed_away(const Copy& copy, const Route& route, const std::string& from,
+                                   const std::string& to) {
+  const WindowFile* open = file_in_window(from);
+  if (open != nullptr && open->open > 0) {
+    return failed_precondition(fmt::format("'{}' is open and cannot be renamed", from));
+  }
+  SCR_ASSIGN_OR_RETURN(auto source, open_copy(copy, from));
+  SCR_RETURN_IF_ERROR(
+      write_at_name(*source, to, 0).status().with_context("while renaming a file in the cache"));
+  SCR_RETURN_IF_ERROR(let_go(copy, route, from));
+  SCR_RETURN_IF_ERROR(fs_.remove_if_exists(from));  // an older version
+  return true;
+}
+
 Result<bool> Session::renamed(std::string_view from, std::string_view to) {
   if (passive()) return false;
   std::lock_guard lock(mutex_);
   if (config() == nullptr || off_) return false;
   const Route route = route_of(absolute_name(to));
   const Route old_route = route_of(absolute_name(from));
-  if (!route.routed() || !old_route.routed()) return false;
-  const std::string new_name = prefix() + "/" + route.relative;
+  if (!old_route.routed()) return false;
   const std::string old_name = prefix() + "/" + old_route.relative;
-  if (old_name == new_name) return false;
   SCR_ASSIGN_OR_RETURN(const Copy copy, find(old_route, old_name));
-  if (copy.where == Copy::Where::kNowhere || copy.where == Copy::Where::kPlain) {
+  if (copy.lost) return no_data(old_name, copy.marker);
+  if (copy.where == Copy::Where::kNowhere) return false;  // for the system to say
+  if (!route.routed()) {
+    if (!is_at_name(copy, old_name)) {
+      return renamed_away(copy, old_route, old_name, absolute_name(to));
+    }
+    hide(old_name);
+    return false;
+  }
+  const std::string new_name = prefix() + "/" + route.relative;
+  if (old_name == new_name) return false;
+  SCR_ASSIGN_OR_RETURN(const Copy replaced, find(route, new_name));
+  const bool is_free = replaced.where == Copy::Where::kNowhere || is_at_name(replaced, new_name);
+  if (copy.where == Copy::Where::kPlain || (is_free && is_at_name(copy, old_name))) {
+    if (replaced.lost) SCR_RETURN_IF_ERROR(markers_->drop(replaced.marker));
+    hide(old_name);
     hide(new_name);
     return false;
   }
@@ -642,7 +766,6 @@ Result<bool> Session::renamed(std::string_view from, std::string_view to) {
   }
   // The data becomes a new version of the other name, in this window; a real file that has the name
   // stays until that is flushed.
-  SCR_ASSIGN_OR_RETURN(const Copy replaced, find(route, new_name));
   SCR_ASSIGN_OR_RETURN(auto source, open_copy(copy, old_name));
   SCR_ASSIGN_OR_RETURN(auto target, open_in_window(route, new_name, replaced.generation + 1));
   WindowFile* renamed = file_in_window(new_name);

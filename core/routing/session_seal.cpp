@@ -58,9 +58,14 @@ bool Session::decide(const Vote& votes) {
 }
 
 // The user has said that every rank closes so many files of a dataset (COMPLETE=CLOSE): all come
-// here.
-void Session::seal_at_close() {
+// here. While they come, the lock is free for the other threads, on which their coming may depend;
+// then none waits for anything but its own lock, as in decide().
+void Session::seal_at_close(std::unique_lock<std::mutex>& lock) {
   const Sealing guard;
+  lock.unlock();
+  close_point_->barrier();
+  lock.lock();
+  if (!runtime_) return;
   if (runtime_->context().world().all_true(!has_open_writers())) {
     seal();
   } else if (runtime_->context().rank() == 0) {
@@ -90,7 +95,7 @@ void Session::seal() {
     if (name.empty()) name = dataset_name(route.rule, route.relative);
     const bool output = route.type == config::RouteRule::Type::kOutput;
     if (!output) flags |= kFlagCheckpoint;
-    if (output || (every_one && route.keep_all)) flags |= kFlagOutput;
+    if (output || (every_one && route.keep_all) || must_be_at_names()) flags |= kFlagOutput;
   };
   for (const auto& [absolute, file] : window_) take(file.route);
   for (const auto& [absolute, file] : shared_window_) take(file.route);
@@ -120,6 +125,7 @@ void Session::seal() {
   closes_.clear();
   window_is_incomplete_ = false;
   next_index_ = 0;
+  if (must_be_at_names()) runtime_->wait_for_flushes();
   note_flushed();
   if (attached_) open_window();
 }
@@ -257,7 +263,7 @@ Marker Session::make_marker(const std::string& relative, int dataset, std::int64
 
 MarkerStore::Visible Session::markers_visible(bool at_start) {
   const std::string when = config()->get_string("SCR_MARKERS");
-  const bool visible = when == "close" || (when == "init" && at_start);
+  const bool visible = at_start ? when != "off" : when == "close" && !must_be_at_names();
   return visible ? MarkerStore::Visible::kYes : MarkerStore::Visible::kNo;
 }
 
@@ -426,12 +432,23 @@ void Session::dataset_flushed(const FilemapEntry& entry) {
   note_dataset_flushed(entry.dataset.id);
 }
 
+// What is at the name is of a newer dataset.
+bool Session::is_flushed_again(const std::string& relative, int id) {
+  return std::ranges::any_of(runtime_->cached(), [&](const CachedDataset& cached) {
+    const int newer = cached.dataset.id;
+    if (newer <= id || !runtime_->is_in_prefix(newer)) return false;
+    auto exists = fs_.exists(runtime_->cached_directory(newer) + "/" + relative);
+    return exists.ok() && *exists;
+  });
+}
+
 void Session::note_dataset_flushed(int id) {
   if (!flushed_.insert(id).second) return;
   ++counts_.flushed;
   const auto gone = gone_.find(id);
   if (gone == gone_.end()) return;
   for (const std::string& relative : gone->second) {
+    if (is_flushed_again(relative, id)) continue;
     Status status = fs_.remove_if_exists(prefix() + "/" + relative);
     if (!status.ok()) log::warning("{}", status.message());
     // The name may be in use again.
@@ -451,7 +468,10 @@ void Session::drop_marker(const Marker& marker) {
 void Session::point_to_container(Marker marker) {
   marker.container = true;
   marker.service.clear();
-  Status status = markers_->put(marker, markers_visible());
+  // The data is in the prefix directory: nothing is lost by a rename.
+  const bool visible = config()->get_string("SCR_MARKERS") == "close";
+  Status status =
+      markers_->put(marker, visible ? MarkerStore::Visible::kYes : MarkerStore::Visible::kNo);
   if (!status.ok()) log::warning("{}", status.message());
 }
 

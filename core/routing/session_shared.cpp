@@ -151,6 +151,9 @@ Hash Session::plan_shared(const SharedOpen& how, int processes) {
   absolute = prefix() + "/" + route.relative;
   auto copy = find(route, absolute);
   if (!copy.ok()) return refuse(copy.status());
+  // MPI would read the marker's bytes; and it has no way to say that the old contents do not
+  // matter.
+  if (copy->lost) return refuse(no_data(absolute, copy->marker));
   const bool exists = copy->where != Copy::Where::kNowhere;
   plan.set_value("EXISTS", exists ? 1 : 0);
   if (how.write && how.create && how.exclusive && exists) {

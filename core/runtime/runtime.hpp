@@ -97,6 +97,8 @@ class Runtime {
   void resume_flushes();
   // Ends background flushes whose data is there. Collective; cheap when `idle()`.
   void poll() { poll_flushes(); }
+  // Collective: waits for all that is in background flushes.
+  void wait_for_flushes() { settle(flusher_->wait()); }
   bool idle() const { return flusher_->idle(); }
   // True if the copies of this rank for the oldest background flush are done.
   bool flush_copied() const { return flusher_->copied(); }

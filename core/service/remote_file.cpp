@@ -220,7 +220,9 @@ class RemoteFile : public ReadOnlyFile {
     info.type = FileInfo::Type::kRegular;
     info.size = header.size;
     info.mode = 0400;
-    info.inode = header.identity;
+    // Two nodes may have the same numbers for two files, but ids are given out once in a run.
+    info.device = header.identity | kOwnDevice;
+    info.inode = id_;
     return info;
   }
 

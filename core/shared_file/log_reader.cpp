@@ -124,6 +124,8 @@ class ReaderFile final : public ReadOnlyFile {
     FileInfo info;
     info.type = FileInfo::Type::kRegular;
     info.mode = 0400;
+    info.device = kOwnDevice;
+    info.inode = reader_->id();
     SCR_ASSIGN_OR_RETURN(info.size, reader_->size());
     return info;
   }

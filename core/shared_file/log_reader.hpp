@@ -22,6 +22,8 @@ class LogReader {
   LogReader(const Homes& homes, std::uint64_t file, OpenLog open_log, bool sealed)
       : homes_(homes), file_(file), open_log_(std::move(open_log)), sealed_(sealed) {}
 
+  std::uint64_t id() const { return file_; }
+
   // What the logs do not have comes from here, up to `limit`: an earlier version of the file.
   void set_base(std::shared_ptr<File> base, std::uint64_t limit);
   void limit_base(std::uint64_t limit);

@@ -18,9 +18,9 @@ scr() {
 {
   sec2() { bench env HDF5_DRIVER=sec2; }
   routed() { bench scr env SCR_JOB_ID=bench 2> /dev/null; rm -rf "$work/cache" "$work/prefix/.scr" "$work"/prefix/*; mkdir "$work/cache"; }
-  passed() { bench scr env HDF5_DRIVER_CONFIG="ROUTE=/no/such/file TYPE=CKPT"; }
+  passed() { bench scr env HDF5_DRIVER_CONFIG="ROUTE=/no/such/file TYPE=CKPT" 2> /dev/null; }
   off() { bench scr env SCR_ENABLE=0; }
-  default() { bench scr env SCR_PREFIX=/nonexistent; }
+  default() { bench scr env SCR_PREFIX=/nonexistent 2> /dev/null; }
 }
 
 rounds "$turns" "$work/times" sec2=sec2 routed=routed passed=passed off=off outside=default

@@ -21,6 +21,7 @@
  *   refused NAME                 H5Fopen must fail
  *   missing NAME | exists NAME   by stat
  *   rename FROM TO | unlink NAME | delete NAME (H5Fdelete)
+ *   grow NAME BYTES              truncate() to a size that much larger than H5Fget_filesize says
  *   barrier | allreduce | bcast | sub | dup | next    collective calls; sub: on two halves;
  *                                dup: a barrier on a copy of the world; next: a ring of messages
  *   thread ACT | join            in a second thread, which all `thread` acts of a rank go to
@@ -172,6 +173,18 @@ static void check_read(const char* name, long long value, const char* dataset) {
   if (found == value) return;
   snprintf(text, sizeof text, "%s: %lld, not %lld, in", name, found, value);
   wrong(text, dataset);
+}
+
+static void grow(const char* name, long long bytes) {
+  hsize_t size = 0, grown = 0;
+  hid_t file = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);
+  if (file < 0 || H5Fget_filesize(file, &size) < 0) wrong("cannot ask for the size of", name);
+  if (file >= 0) H5Fclose(file);
+  if (truncate(name, (off_t)((long long)size + bytes)) != 0) wrong("cannot truncate", name);
+  file = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);
+  if (file < 0 || H5Fget_filesize(file, &grown) < 0 || grown != size + (hsize_t)bytes)
+    wrong("not truncated to the size asked for:", name);
+  if (file >= 0) H5Fclose(file);
 }
 
 static int there(const char* name) {
@@ -328,6 +341,8 @@ static int do_file_act(const char* verb, char** word, int words) {
     wrong("cannot rename", name);
   else if (strcmp(verb, "unlink") == 0 && unlink(name) != 0)
     wrong("cannot unlink", name);
+  else if (strcmp(verb, "grow") == 0)
+    grow(name, last);
   else if (strcmp(verb, "delete") == 0 && H5Fdelete(name, H5P_DEFAULT) < 0)
     wrong("cannot delete", name);
   return 1;

@@ -128,6 +128,51 @@ case_other_drivers() {
   expect_no_notes
 }
 
+case_names() {
+  local elsewhere
+  begin_acts "truncate() of a file that is in the cache makes a new version of it"
+  acts "write t.%r.h5 1%r" "grow t.%r.h5 4096" barrier "read t.%r.h5 1%r" "grow t.%r.h5 8192" barrier "read t.%r.h5 1%r"
+  expect_done
+  expect_text "4 files routed|8 files routed"
+  plain_acts "read t.%r.h5 1%r"
+  expect_done
+  expect_no_notes
+
+  begin_acts "rename to a name that is not routed takes the data along"
+  elsewhere=$(mktemp -d "$PWD.elsewhere.XXXXXX")
+  acts "write a.%r.h5 1%r" "rename a.%r.h5 $elsewhere/a.%r.h5" "missing a.%r.h5" \
+    "read $elsewhere/a.%r.h5 1%r" "write b.%r.h5 2%r"
+  expect_done
+  plain_acts "missing a.%r.h5" "read $elsewhere/a.%r.h5 1%r" "read b.%r.h5 2%r"
+  expect_done
+  expect_no_notes
+  rm -r "$elsewhere"
+}
+
+case_settings() {
+  begin_acts "HDF5_DRIVER_CONFIG counts from MPI_Init on"
+  client -x "HDF5_DRIVER_CONFIG=ROUTE=c*.h5 TYPE=CKPT; SCR_COPY_TYPE=SINGLE" "$clients/acts" "write c.%r.h5 1%r" \
+    "write d.%r.h5 2%r" barrier "read c.%r.h5 1%r"
+  expect_done
+  expect_text "4 files routed .* 1 datasets protected, 1 flushed .*not routed: 4 no ROUTE rule matches it"
+  plain_acts "read c.%r.h5 1%r" "read d.%r.h5 2%r"
+  expect_done
+  client -x "HDF5_DRIVER_CONFIG=SCR_FLUSH=some" "$clients/acts" "@0 refused c.0.h5" barrier
+  expect_done
+  expect_text "SCR_FLUSH"
+}
+
+case_complete_close() {
+  begin_acts "COMPLETE=CLOSE: a dataset is sealed at the close, without a collective call"
+  printf 'ROUTE=c*.h5 TYPE=CKPT COMPLETE=CLOSE FILES=1\n' >rules
+  SCR_CONF_FILE=$PWD/rules acts "write c1.%r.h5 1%r" "write c2.%r.h5 2%r" "write c3.%r.h5 3%r"
+  expect_done
+  expect_text "12 files routed .* 3 datasets protected, 3 flushed"
+  plain_acts "read c1.%r.h5 1%r" "read c2.%r.h5 2%r" "read c3.%r.h5 3%r"
+  expect_done
+  expect_no_notes
+}
+
 case_no_hdf5() {
   begin_acts "a program that never touches HDF5 leaves nothing and says nothing"
   SCR_DEBUG=0 acts barrier allreduce barrier

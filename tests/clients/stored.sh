@@ -77,6 +77,14 @@ case_no_preload() {
   plain_acts "read c1.%r.h5 1%r" "read c1.%r.h5 2%r x" "read c2.%r.h5 3%r"
   expect_done
   expect_no_notes
+
+  begin_acts "nobody tells of renames: they move real files, so the last good one is never lost"
+  out=$(SCR_FLUSH=10 cluster run --per-node 2 -x HDF5_DRIVER=scr -x "HDF5_PLUGIN_PATH=$build/plugin" -x SCR_FLUSH -n 4 \
+    "$clients/acts" "write tmp.%r.h5 1%r" "rename tmp.%r.h5 restart.%r.h5" "read restart.%r.h5 1%r" "hold log.%r.h5 9" \
+    "write tmp.%r.h5 2%r" "rename tmp.%r.h5 restart.%r.h5" "read restart.%r.h5 2%r" "missing tmp.%r.h5" barrier kill 2>&1)
+  expect_no_text WRONG
+  plain_acts "read restart.%r.h5 2%r" "missing tmp.%r.h5"
+  expect_done
 }
 
 case_halt() {

@@ -1,7 +1,8 @@
 /* A parallel HDF5 program that chooses its driver as the first argument says, and is otherwise the
  * same, so that its files must be.
- *   parallel_user mpio|property|name FILE
- * mpio is HDF5's own; property and name are the driver scr with H5Pset_mpi_params. Prints DONE. */
+ *   parallel_user mpio|property|name FILE [SETTINGS]
+ * mpio is HDF5's own; property and name are the driver scr with H5Pset_mpi_params, name with the
+ * settings. Prints DONE. */
 #include <h5fd_scr.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -18,14 +19,14 @@ static void must(long long result, const char* what) {
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-static hid_t access_list(const char* driver) {
+static hid_t access_list(const char* driver, const char* settings) {
   hid_t list = H5Pcreate(H5P_FILE_ACCESS);
   if (strcmp(driver, "mpio") == 0) {
     must(H5Pset_fapl_mpio(list, MPI_COMM_WORLD, MPI_INFO_NULL), "choose mpio");
     return list;
   }
   if (strcmp(driver, "name") == 0)
-    must(H5Pset_driver_by_name(list, "scr", NULL), "choose the driver by name");
+    must(H5Pset_driver_by_name(list, "scr", settings), "choose the driver by name");
   else
     must(H5Pset_fapl_scr(list, NULL), "choose the driver");
   must(H5Pset_mpi_params(list, MPI_COMM_WORLD, MPI_INFO_NULL), "set the communicator");
@@ -74,9 +75,9 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  if (argc != 3) must(-1, "start: give a driver and a file");
+  if (argc != 3 && argc != 4) must(-1, "start: give a driver and a file");
   for (int i = 0; i < ROWS * COLUMNS; i++) values[i] = rank * 1e6 + i;
-  hid_t list = access_list(argv[1]);
+  hid_t list = access_list(argv[1], argc > 3 ? argv[3] : NULL);
   hid_t file = H5Fcreate(argv[2], H5F_ACC_TRUNC, H5P_DEFAULT, list);
   must(file, "create the file");
   transfer(file, "chunked", 1, values, 1);

@@ -202,7 +202,11 @@ main() {
     mode=routed
   fi
   run_mode "$mode"
-  [ "$(count FAIL)" -eq 0 ]
+  [ "$(count FAIL)" -eq 0 ] || return 1
+  local results
+  results=$(($(count pass) + $(count skip)))
+  [ "$results" -gt 0 ] && [ "$results" -eq "$(wc -w <<< "$programs")" ] \
+    || die "$results results of $(wc -w <<< "$programs") programs"
 }
 
 # In one line: bash reads a script as it goes, and this one may be edited while it runs.

@@ -69,8 +69,13 @@ trace_is_whole() {
     python3 - "$work"/trace-*.jsonl <<'PYTHON'
 import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1])]
-assert len(sys.argv) == 2 and all(line.keys() == lines[0].keys() for line in lines)
-assert list(lines[0]) == ["call", "file", "offset", "length", "start", "seconds"], lines[0]
+keys = ["call", "file", "offset", "length", "start", "seconds", "ok"]
+for line in lines:
+    expected = keys[:-1] + ["flags", "ok"] if line["call"] == "open" else keys
+    assert len(sys.argv) == 2 and list(line) == expected, line
+opens = [(line["flags"], line["ok"]) for line in lines if line["call"] == "open"]
+assert ("RDWR|CREAT|TRUNC", True) in opens and all(ok for flags, ok in opens if "CREAT" in flags), opens
+assert all(line["ok"] for line in lines if line["call"] != "open"), lines
 for name in ("one.h5", "two.h5"):
     calls = [line for line in lines if line["file"].endswith(name)]
     end = [line["offset"] for line in calls if line["call"] == "truncate"][-1]

@@ -11,6 +11,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -325,6 +326,23 @@ TEST_F(Vfd, PropertyRefusesAConfigurationItDoesNotUnderstand) {
   EXPECT_THAT(deepest_error().text, HasSubstr("a reserved field is not zero"));
   EXPECT_LT(H5Pset_fapl_scr(H5P_DATASET_CREATE_DEFAULT, nullptr), 0);
   EXPECT_THAT(deepest_error().text, HasSubstr("not a file access property list"));
+}
+
+TEST_F(Vfd, PropertyCarriesSettings) {
+  const hid_t fapl = H5Pcreate(H5P_FILE_ACCESS);
+  H5FD_scr_config_t config = H5FD_SCR_CONFIG_DEFAULT;
+  std::strcpy(config.settings, "SCR_FLUSH=some; ROUTE='*;.h5' TYPE=CKPT");
+  ASSERT_GE(H5Pset_fapl_scr(fapl, &config), 0) << deepest_error().text;
+  EXPECT_LT(H5Fcreate((directory_ / "x.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, fapl), 0);
+  EXPECT_THAT(deepest_error().text, HasSubstr("SCR_FLUSH"));
+  std::strcpy(config.settings, "SCR_FLUSH=1; ROUTE='*;.h5' TYPE=CKPT");
+  ASSERT_GE(H5Pset_fapl_scr(fapl, &config), 0) << deepest_error().text;
+  H5FD_scr_config_t found{};
+  ASSERT_GE(H5Pget_fapl_scr(fapl, &found), 0) << deepest_error().text;
+  EXPECT_STREQ(found.settings, config.settings);
+  const hid_t file = H5Fcreate((directory_ / "x.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, fapl);
+  EXPECT_GE(file, 0) << deepest_error().text;
+  H5Fclose(file);
 }
 
 TEST_F(Vfd, PropertyTellsWhetherAListHasTheDriver) {

@@ -136,6 +136,21 @@ TEST_F(ConfigFiles, TravelAsAHashWithTheEnvironmentOfTheirReader) {
   EXPECT_EQ(config.redundancy()[0].type, CopyType::kRs);
 }
 
+TEST(ConfigSettings, AreSplitAtSemicolonsAndLineEndsButNotInQuotes) {
+  using Settings = std::vector<std::string>;
+  EXPECT_EQ(split_settings(""), Settings{});
+  EXPECT_EQ(split_settings(" ; \n;"), Settings{});
+  EXPECT_EQ(split_settings("SCR_FLUSH=1; ROUTE=*.h5 TYPE=CKPT\nSCR_DEBUG=2"),
+            (Settings{"SCR_FLUSH=1", "ROUTE=*.h5 TYPE=CKPT", "SCR_DEBUG=2"}));
+  EXPECT_EQ(split_settings("SCR_PREFIX=\"/a;b\"; ROUTE='x;*' TYPE=CKPT"),
+            (Settings{"SCR_PREFIX=\"/a;b\"", "ROUTE='x;*' TYPE=CKPT"}));
+  EXPECT_EQ(split_settings(R"(A=\";B="\";";C='\';D=1)"),
+            (Settings{R"(A=\")", R"(B="\";")", R"(C='\')", "D=1"}));
+  EXPECT_EQ(split_settings("A=1 # don't; B=2 # \"\nC=3"),
+            (Settings{"A=1 # don't", "B=2 # \"", "C=3"}));
+  EXPECT_EQ(split_settings("A='open; B=2\nC=3"), (Settings{"A='open; B=2", "C=3"}));
+}
+
 TEST_F(ConfigFiles, AreRefusedAsAHashWithMissingParts) {
   EXPECT_EQ(ConfigSources::from_hash(Hash(), Environment()).status().code(), StatusCode::kCorrupt);
   Hash hash = ConfigSources{}.to_hash();

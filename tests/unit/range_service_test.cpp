@@ -383,6 +383,25 @@ TEST_F(RangeServiceTest, RefusesToMixTwoFilesOfOneId) {
   expect_read(*open(*server, 1), other, 0, 1000);
 }
 
+// HDF5 takes files with the same numbers for one, and reads the first for both.
+TEST_F(RangeServiceTest, FilesOfSeveralNodesAreToldApartByTheirIds) {
+  put(1, random_bytes(10, 1));
+  {
+    const std::lock_guard lock(mutex_);
+    paths_[2] = paths_[1];  // as a file of another node that happens to have the same inode
+  }
+  const auto server = serve();
+  const auto numbers = [&](std::uint64_t id) {
+    const FileInfo info = open(*server, id)->info().value();
+    return std::pair(info.device, info.inode);
+  };
+  EXPECT_NE(numbers(1), numbers(2));
+  EXPECT_EQ(numbers(1), numbers(1));
+  const FileInfo real = real_file_system().info(path_of(1)).value();
+  EXPECT_NE(numbers(1).first, dev_t{0});
+  EXPECT_NE(numbers(1).first, real.device);
+}
+
 // --- who may read
 // ------------------------------------------------------------------------------------------
 

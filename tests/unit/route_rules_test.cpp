@@ -107,6 +107,10 @@ TEST(RoutePattern, AbsoluteIsForTheAbsolutePath) {
   EXPECT_TRUE(matches("/data/*/out/*.h5", kPrefix, "/data/run/out/x.h5"));
   EXPECT_TRUE(matches("/**/x.h5", kPrefix, "/data/run/out/x.h5"));
   EXPECT_FALSE(matches("/out/*.h5", kPrefix, "/data/run/out/x.h5"));
+  EXPECT_TRUE(matches("/data/run/**", kPrefix, "/data/run"));
+  EXPECT_TRUE(matches("//data/./run/x.h5/", kPrefix, "/data/run/x.h5"));
+  EXPECT_FALSE(matches("/data/run/x", kPrefix, "/data/run/x.h5"));
+  EXPECT_TRUE(matches("/data/run/\\x.h5", kPrefix, "/data/run/x.h5"));
 }
 
 TEST(RoutePattern, ManyStarsDoNotTakeForever) {

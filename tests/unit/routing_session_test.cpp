@@ -2,17 +2,24 @@
 // of one node.
 #include "core/routing/session.hpp"
 
+#include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <fstream>
 
 #include "core/mpi/in_process_communicator.hpp"
 #include "core/runtime/program.hpp"
+#include "flush/index.hpp"
+#include "tests/unit/forwarding_filesystem.hpp"
 #include "tests/unit/temporary_directory.hpp"
 
 namespace scr::routing {
 namespace {
 
+using ::testing::HasSubstr;
 using testing::TemporaryDirectory;
 
 std::span<const std::byte> bytes_of(const std::string& text) {
@@ -251,17 +258,194 @@ TEST_F(SessionTest, ARealFileThatIsNewerThanTheCachedOneIsRead) {
   EXPECT_EQ(read(session, "a.h5"), "by hand");
 }
 
+TEST_F(SessionTest, WhereAnotherJobsDataWasLostANewFileCanBeWrittenRenamedOrDeleted) {
+  MarkerStore store(file_system(), prefix());
+  std::filesystem::create_directories(name(".scr"));
+  for (const char* file : {"restart.h5", "target.h5", "gone.h5", "source.h5"}) {
+    Marker marker;
+    marker.file = file;
+    marker.dataset = 3;
+    marker.created = 5;
+    marker.generation = 2;
+    marker.job = "another.s0";
+    marker.host = "elsewhere";
+    ASSERT_TRUE(store.put(marker, MarkerStore::Visible::kYes).ok());
+  }
+  Session session(file_system());
+  EXPECT_THAT(read(session, "restart.h5"), HasSubstr("the data of"));
+  EXPECT_FALSE(session.open(name("restart.h5"), OpenOptions::read_write()).ok());
+  OpenOptions exclusive = OpenOptions::create_truncate();
+  exclusive.exclusive = true;
+  exclusive.truncate = false;
+  EXPECT_EQ(session.open(name("restart.h5"), exclusive).status().errno_value(), EEXIST);
+  write(session, "restart.h5", "new");
+  EXPECT_EQ(read(session, "restart.h5"), "new");
+  write(session, "tmp.h5", "renamed");
+  auto renamed = session.renamed(name("tmp.h5"), name("target.h5"));
+  ASSERT_TRUE(renamed.ok()) << renamed.status().message();
+  if (!*renamed) std::filesystem::rename(name("tmp.h5"), name("target.h5"));
+  EXPECT_EQ(read(session, "target.h5"), "renamed");
+  ASSERT_TRUE(session.remove(name("gone.h5")).ok());
+  EXPECT_EQ(real("gone.h5"), "missing");
+  // Nothing good is replaced by what is lost.
+  EXPECT_THAT(session.renamed(name("source.h5"), name("restart.h5")).status().message(),
+              HasSubstr("the data of"));
+  session.finish();
+  EXPECT_EQ(real("restart.h5"), "new");
+  EXPECT_EQ(real("target.h5"), "renamed");
+}
+
+TEST_F(SessionTest, TruncateOfACachedFileIsANewVersion) {
+  set("SCR_FLUSH_ASYNC", "1");
+  set("SCR_FLUSH_ASYNC_BW", "1");
+  std::ofstream(name("plain.h5")) << "plain";
+  Session session(file_system());
+  write(session, "a.h5", "abc");
+  auto done = session.truncated(name("a.h5"), 1);
+  ASSERT_TRUE(done.ok()) << done.status().message();
+  EXPECT_TRUE(*done);
+  EXPECT_EQ(read(session, "a.h5"), "a");
+  EXPECT_FALSE(session.truncated(name("plain.h5"), 3).value());
+  EXPECT_FALSE(session.truncated(name("none.h5"), 3).value());
+  ::unsetenv("SCR_FLUSH_ASYNC_BW");
+  session.finish();
+  EXPECT_EQ(real("a.h5"), "a");
+}
+
+TEST_F(SessionTest, RenameToAnUnroutedNameTakesTheDataAlong) {
+  set("SCR_FLUSH_ASYNC", "1");
+  set("SCR_FLUSH_ASYNC_BW", "1");
+  const std::string outside = directory_ / "outside.h5";
+  std::ofstream(name("a.h5")) << "older";
+  Session session(file_system());
+  write(session, "a.h5", "one");
+  auto renamed = session.renamed(name("a.h5"), outside);
+  ASSERT_TRUE(renamed.ok()) << renamed.status().message();
+  EXPECT_TRUE(*renamed);
+  std::ifstream stream(outside);
+  EXPECT_EQ(std::string((std::istreambuf_iterator<char>(stream)), {}), "one");
+  EXPECT_FALSE(session.open(name("a.h5"), OpenOptions::read()).ok());
+  ::unsetenv("SCR_FLUSH_ASYNC_BW");
+  session.finish();
+  EXPECT_EQ(real("a.h5"), "missing");
+}
+
+TEST_F(SessionTest, RenameOfAFlushedFileIsForTheSystem) {
+  Session session(file_system());
+  write(session, "a.h5", "one");
+  EXPECT_EQ(real("a.h5"), "one");
+  auto renamed = session.renamed(name("a.h5"), name("b.h5"));
+  ASSERT_TRUE(renamed.ok()) << renamed.status().message();
+  ASSERT_FALSE(*renamed);
+  std::filesystem::rename(name("a.h5"), name("b.h5"));
+  EXPECT_EQ(read(session, "b.h5"), "one");
+  EXPECT_FALSE(session.open(name("a.h5"), OpenOptions::read()).ok());
+}
+
+// A second open of the same file, as another process makes it.
+bool can_lock(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool locked = ::flock(descriptor, LOCK_SH | LOCK_NB) == 0;
+  ::close(descriptor);
+  return locked;
+}
+
+TEST_F(SessionTest, ALockStaysWithTheFileWhereverItsBytesGo) {
+  std::ofstream(name("a.h5")) << "one";
+  Session session(file_system());
+  auto opened = session.open(name("a.h5"), OpenOptions::read_write());
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  ASSERT_NE(opened->routed, nullptr);
+  ASSERT_EQ(::flock(opened->file->descriptor(), LOCK_EX | LOCK_NB), 0);
+  opened->routed->note_lock(LOCK_EX);
+  fill(*opened, "two");
+  ASSERT_NE(cached_path("a.h5"), "");
+  EXPECT_FALSE(can_lock(cached_path("a.h5")));
+  session.finish();
+  EXPECT_EQ(real("a.h5"), "two");
+  EXPECT_FALSE(can_lock(name("a.h5")));
+  ASSERT_TRUE(opened->file->close().ok());
+  EXPECT_TRUE(can_lock(name("a.h5")));
+}
+
+// No open file can be moved to its name.
+class NoMoves : public testing::ForwardingFileSystem {
+ public:
+  Result<std::unique_ptr<File>> open(const At& at, const OpenOptions& options) override {
+    if (at.display().ends_with(".scr-moving")) return errno_status(ENOSPC, "open", at.display());
+    return ForwardingFileSystem::open(at, options);
+  }
+};
+
+TEST_F(SessionTest, AFileThatIsOpenAtTheEndIsNeverPartOfACompleteDataset) {
+  NoMoves fs;
+  Session session(fs);
+  auto opened = session.open(name("a.h5"), OpenOptions::create_truncate());
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  fill(*opened, "half");
+  session.finish();
+  auto index = flush::read_index(file_system(), prefix());
+  ASSERT_TRUE(index.ok()) << index.status().message();
+  for (const auto& entry : index->entries()) EXPECT_FALSE(entry.complete) << entry.dataset.name;
+  EXPECT_EQ(real("a.h5"), "half");  // as without h5scr
+  EXPECT_THAT(opened->file->write_all(bytes_of("rest"), 4).message(),
+              HasSubstr("cannot be changed"));
+  EXPECT_TRUE(opened->file->close().ok());
+}
+
+TEST_F(SessionTest, WithoutNewsOfRenamesAFileIsAtItsNameWhenItIsClosed) {
+  set("SCR_FLUSH_ASYNC", "1");
+  set("SCR_FLUSH", "10");
+  std::ofstream(name("restart.h5")) << "old";
+  Session session(file_system());
+  session.names_are_not_watched();
+  write(session, "tmp.h5", "new");
+  EXPECT_EQ(real("tmp.h5"), "new");
+  std::filesystem::rename(name("tmp.h5"), name("restart.h5"));
+  EXPECT_EQ(real("restart.h5"), "new");
+  EXPECT_EQ(read(session, "restart.h5"), "new");
+  EXPECT_FALSE(session.open(name("tmp.h5"), OpenOptions::read()).ok());
+  // Also while another one is open.
+  auto log = session.open(name("log.h5"), OpenOptions::create_truncate());
+  ASSERT_TRUE(log.ok());
+  fill(*log, "log");
+  write(session, "tmp.h5", "newer");
+  EXPECT_EQ(real("tmp.h5"), "newer");
+  std::filesystem::rename(name("tmp.h5"), name("restart.h5"));
+  EXPECT_EQ(read(session, "restart.h5"), "newer");
+  EXPECT_TRUE(log->file->close().ok());
+  session.finish();
+  EXPECT_EQ(real("restart.h5"), "newer");
+  EXPECT_EQ(real("tmp.h5"), "missing");
+  EXPECT_EQ(real("log.h5"), "log");
+}
+
+TEST_F(SessionTest, ARunInWhichNothingWasRoutedSaysSo) {
+  set("HDF5_DRIVER", "scr");
+  Session session(file_system());
+  auto opened = session.open(directory_ / "outside.h5", OpenOptions::create_truncate());
+  ASSERT_TRUE(opened.ok());
+  ASSERT_TRUE(opened->file->close().ok());
+  ::testing::internal::CaptureStderr();
+  session.finish();
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("not routed: 1 it is not below SCR_PREFIX"));
+  ::testing::internal::CaptureStderr();
+  session.finish();
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
 // --- ranks of one program
 
 struct Rank {
   Session session{file_system()};
   Communicator& world;
 
-  explicit Rank(Communicator& comm) : world(comm) {
+  explicit Rank(Communicator& comm, const std::vector<std::string>& calls = {}) : world(comm) {
     auto runtime = Runtime::start(file_system(), comm.duplicate(), "node0",
-                                  {.mode = config::Mode::kTransparent});
+                                  {.calls = calls, .mode = config::Mode::kTransparent});
     EXPECT_TRUE(runtime.ok()) << runtime.status().message();
-    session.attach(std::move(*runtime));
+    session.attach(std::move(*runtime), calls);
   }
   // A collective call of the program.
   void look() {
@@ -282,6 +466,21 @@ TEST_F(RanksTest, WindowsAreSealedAtCollectivePointsAlsoWithRanksWithoutFiles) {
     rank.look();
     EXPECT_EQ(real("c.0.h5"), "c.0.h5");
     EXPECT_EQ(read(rank.session, "c.2.h5"), "c.2.h5");
+    rank.session.finish();
+  });
+}
+
+TEST_F(RanksTest, SettingsOfTheStartAreThoseOfTheDriver) {
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    const std::vector<std::string> calls = {"ROUTE=c.*.h5 TYPE=CKPT COMPLETE=CLOSE FILES=1"};
+    Rank rank(comm, calls);
+    EXPECT_TRUE(rank.session.configure(calls).ok());
+    const Status other = rank.session.configure({"SCR_DEBUG=1"});
+    EXPECT_THAT(other.message(), HasSubstr("HDF5_DRIVER_CONFIG"));
+    // COMPLETE=CLOSE: no collective call of the program is needed.
+    const std::string own = "c." + std::to_string(comm.rank()) + ".h5";
+    write(rank.session, own, own);
+    EXPECT_EQ(real(own), own);
     rank.session.finish();
   });
 }

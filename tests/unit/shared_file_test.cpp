@@ -373,6 +373,24 @@ TEST(LogTable, AClosedLogIsGoneOnWith) {
   EXPECT_EQ((*log)->size(), 57U);
 }
 
+// --- as files ---
+
+// HDF5 takes files with the same numbers for one, and reads the first for both.
+TEST(SharedFile, ReadersOfTwoFilesAreToldApart) {
+  Nodes nodes(1);
+  const Homes homes = nodes.homes();
+  const auto numbers = [&](std::uint64_t id) {
+    EXPECT_TRUE(homes.enter(id, {0, 0, 9}, {}, 10).ok());
+    auto file = as_file(std::make_unique<LogReader>(homes, id, OpenLog(), /*sealed=*/true), "f");
+    auto info = file->info();
+    EXPECT_TRUE(info.ok()) << info.status().message();
+    return std::pair(info->device, info->inode);
+  };
+  EXPECT_NE(numbers(kFile), numbers(kFile + 1));
+  EXPECT_EQ(numbers(kFile), numbers(kFile));
+  EXPECT_NE(numbers(kFile).first, dev_t{0});
+}
+
 // --- messages ------------------------------------------------------------------------------------
 
 TEST(Home, RefusesWhatIsNoMessage) {

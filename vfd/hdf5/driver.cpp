@@ -75,6 +75,19 @@ OpenOptions options_from(unsigned flags) {
   return options;
 }
 
+std::string flag_names(unsigned flags) {
+  std::string names = (flags & H5F_ACC_RDWR) != 0 ? "RDWR" : "RDONLY";
+  const auto add = [&](unsigned flag, const char* name) {
+    if ((flags & flag) != 0) names += std::string("|") + name;
+  };
+  add(H5F_ACC_CREAT, "CREAT");
+  add(H5F_ACC_EXCL, "EXCL");
+  add(H5F_ACC_TRUNC, "TRUNC");
+  add(H5F_ACC_SWMR_READ, "SWMR_READ");
+  add(H5F_ACC_SWMR_WRITE, "SWMR_WRITE");
+  return names;
+}
+
 // Whether a file system without locks is fine: HDF5_USE_FILE_LOCKING says, else the property.
 bool ignores_disabled_locks(Hdf5Library& library, hid_t fapl_id) {
   if (const char* variable = std::getenv("HDF5_USE_FILE_LOCKING"); variable != nullptr) {
@@ -133,16 +146,21 @@ Result<std::unique_ptr<OpenFile>> open_path(Hdf5Library& library, const char* na
   SCR_RETURN_IF_ERROR(configure(driver_settings(library, fapl_id)));
   static const bool trace_decided = (start_trace(routing::Session::process().trace_file()), true);
   (void)trace_decided;
-  const TracedCall trace("open", name);
+  TracedCall trace("open", name);
+  if (trace.is_on()) trace.set_flags(flag_names(flags));
   const bool ignore_locks = ignores_disabled_locks(library, fapl_id);
   const bool ignore_info = ignores_driver_info(library, fapl_id);
   const bool swmr = (flags & (H5F_ACC_SWMR_READ | H5F_ACC_SWMR_WRITE)) != 0;
   SCR_ASSIGN_OR_RETURN(auto opened,
                        routing::Session::process().open(name, options_from(flags), swmr));
-  SCR_ASSIGN_OR_RETURN(const FileInfo info, opened.file->info());
+  if (!opened.info) {
+    SCR_ASSIGN_OR_RETURN(opened.info, opened.file->info());
+  }
+  const FileInfo info = *opened.info;
   auto file = std::make_unique<OpenFile>(library, std::move(opened), info);
   file->ignore_disabled_locks = ignore_locks;
   file->ignore_driver_info = ignore_info;
+  trace.ended(0);
   return file;
 }
 
@@ -154,7 +172,13 @@ H5FD_t* open(const char* name, unsigned flags, hid_t fapl_id, [[maybe_unused]] h
   library->prepare_errors();
   H5FD_t* opened = nullptr;
 #ifdef H5SCR_HDF5_PLUGIN
-  if (is_parallel(*library, fapl_id)) return open_parallel(*library, name, flags, fapl_id, largest);
+  if (is_parallel(*library, fapl_id)) {
+    const herr_t configured = guarded(*library, {"open", Failure::kOpen}, [&] {
+      return configure(driver_settings(*library, fapl_id));
+    });
+    if (configured < 0) return nullptr;
+    return open_parallel(*library, name, flags, fapl_id, largest);
+  }
 #endif
   guarded(*library, {"open", Failure::kOpen}, [&]() -> Status {
     SCR_ASSIGN_OR_RETURN(auto file, open_path(*library, name, flags, fapl_id));
@@ -167,13 +191,17 @@ H5FD_t* open(const char* name, unsigned flags, hid_t fapl_id, [[maybe_unused]] h
 // Closes a file. It is gone for HDF5 also when that reports an error of delayed writes.
 herr_t close(H5FD_t* closing) {
   const std::unique_ptr<OpenFile> file(&open_file(closing));
-  const TracedCall trace("close", *file->file);
-  return guarded(file->library, {"close", Failure::kClose}, [&] { return file->file->close(); });
+  TracedCall trace("close", *file->file);
+  return trace.ended(
+      guarded(file->library, {"close", Failure::kClose}, [&] { return file->file->close(); }));
 }
 
-// A routed file may have moved since it was opened.
+// A routed file that is written may have moved since it was opened; the others have not, and may be
+// on another node, which would have to be asked.
 std::pair<dev_t, ino_t> identity(const OpenFile& file) {
-  if (file.routed != nullptr) {
+  using Role = routing::RoutedFile::Role;
+  const Role role = file.routed != nullptr ? file.routed->role() : Role::kReader;
+  if (role == Role::kWriter || role == Role::kPlain) {
     auto info = file.routed->info();
     if (info.ok()) return {info->device, info->inode};
   }
@@ -245,15 +273,15 @@ Status check_range(const OpenFile& file, haddr_t address, std::size_t size) {
 // Reads `size` bytes. Bytes after the end of the file are zero: HDF5 allocates before it writes.
 herr_t read(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size, void* buffer) {
   OpenFile& source = open_file(file);
-  const TracedCall trace("read", *source.file, address, size);
-  return guarded(source.library, {"read", Failure::kRead}, [&]() -> Status {
+  TracedCall trace("read", *source.file, address, size);
+  return trace.ended(guarded(source.library, {"read", Failure::kRead}, [&]() -> Status {
     SCR_RETURN_IF_ERROR(check_range(source, address, size));
     const std::span bytes(static_cast<std::byte*>(buffer), size);
     const auto count = source.file->read(bytes, address);
     if (!count.ok()) return at_range(count.status(), address, size);
     std::ranges::fill(bytes.subspan(*count), std::byte{0});
     return {};
-  });
+  }));
 }
 
 // Without locks H5Fstart_swmr_write() shows only in that HDF5 no longer collects metadata, and then
@@ -269,15 +297,15 @@ void watch_for_swmr(OpenFile& file) {
 herr_t write(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size,
              const void* buffer) {
   OpenFile& target = open_file(file);
-  const TracedCall trace("write", *target.file, address, size);
-  return guarded(target.library, {"write", Failure::kWrite}, [&]() -> Status {
+  TracedCall trace("write", *target.file, address, size);
+  return trace.ended(guarded(target.library, {"write", Failure::kWrite}, [&]() -> Status {
     SCR_RETURN_IF_ERROR(check_range(target, address, size));
     if (target.routed != nullptr) watch_for_swmr(target);
     const std::span bytes(static_cast<const std::byte*>(buffer), size);
     SCR_RETURN_IF_ERROR(at_range(target.file->write_all(bytes, address), address, size));
     target.end_of_file = std::max(target.end_of_file, address + size);
     return {};
-  });
+  }));
 }
 
 // Nothing is held back in the process, and H5Fflush does not mean fsync; but a file that stays open
@@ -285,24 +313,24 @@ herr_t write(H5FD_t* file, H5FD_mem_t, hid_t, haddr_t address, std::size_t size,
 // for the whole file only after truncate().
 herr_t flush(H5FD_t* file, hid_t, hbool_t closing) {
   OpenFile& target = open_file(file);
-  const TracedCall trace("flush", *target.file);
+  TracedCall trace("flush", *target.file);
   const bool whole = std::exchange(target.truncate_called, false);
-  if (target.routed == nullptr || closing || !whole) return 0;
-  return guarded(target.library, {"flush", Failure::kWrite},
-                 [&] { return target.routed->flush_hint(); });
+  if (target.routed == nullptr || closing || !whole) return trace.ended(0);
+  return trace.ended(guarded(target.library, {"flush", Failure::kWrite},
+                             [&] { return target.routed->flush_hint(); }));
 }
 
 // Makes the file on disk end where the addresses end.
 herr_t truncate(H5FD_t* file, hid_t, hbool_t) {
   OpenFile& target = open_file(file);
-  const TracedCall trace("truncate", *target.file, target.end_of_addresses);
+  TracedCall trace("truncate", *target.file, target.end_of_addresses);
   target.truncate_called = true;
-  return guarded(target.library, {"truncate", Failure::kTruncate}, [&]() -> Status {
+  return trace.ended(guarded(target.library, {"truncate", Failure::kTruncate}, [&]() -> Status {
     if (target.end_of_file == target.end_of_addresses) return {};
     SCR_RETURN_IF_ERROR(target.file->truncate(target.end_of_addresses));
     target.end_of_file = target.end_of_addresses;
     return {};
-  });
+  }));
 }
 
 // flock(), as sec2 does, so that a file opened with either driver is protected from the other; the
@@ -310,7 +338,10 @@ herr_t truncate(H5FD_t* file, hid_t, hbool_t) {
 Status change_lock(const OpenFile& file, int operation, const char* tried) {
   const int descriptor = file.file->descriptor();
   if (descriptor < 0) return {};  // in a container or on another node: read-only, and unchanging
-  if (::flock(descriptor, operation) == 0) return {};
+  if (::flock(descriptor, operation) == 0) {
+    if (file.routed != nullptr) file.routed->note_lock(operation & (LOCK_SH | LOCK_EX));
+    return {};
+  }
   const int why = errno;
   if (why == ENOSYS && file.ignore_disabled_locks) return {};
   const char* advice = why == EWOULDBLOCK
@@ -326,20 +357,20 @@ Status change_lock(const OpenFile& file, int operation, const char* tried) {
 // this when locking is off.
 herr_t lock(H5FD_t* file, hbool_t exclusive) {
   OpenFile& target = open_file(file);
-  const TracedCall trace("lock", *target.file);
-  return guarded(target.library, {"lock", Failure::kLock}, [&] {
+  TracedCall trace("lock", *target.file);
+  return trace.ended(guarded(target.library, {"lock", Failure::kLock}, [&] {
     return change_lock(target, (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB, "lock");
-  });
+  }));
 }
 
 // HDF5 gives up the lock of an open file only to let readers in: H5Fstart_swmr_write().
 herr_t unlock(H5FD_t* file) {
   OpenFile& target = open_file(file);
-  const TracedCall trace("unlock", *target.file);
-  return guarded(target.library, {"unlock", Failure::kUnlock}, [&] {
+  TracedCall trace("unlock", *target.file);
+  return trace.ended(guarded(target.library, {"unlock", Failure::kUnlock}, [&] {
     return target.routed != nullptr ? routing::no_swmr(target.file->path())
                                     : change_lock(target, LOCK_UN, "unlock");
-  });
+  }));
 }
 
 #ifdef H5SCR_HDF5_PLUGIN
@@ -348,10 +379,10 @@ herr_t remove(const char* name, hid_t fapl_id) {
   Hdf5Library* const library = Hdf5Library::of_caller(__builtin_return_address(0));
   if (library == nullptr) return -1;
   library->prepare_errors();
-  const TracedCall trace("delete", name);
-  if (is_parallel(*library, fapl_id)) return remove_parallel(*library, name, fapl_id);
-  return guarded(*library, {"delete", Failure::kDelete},
-                 [&] { return routing::Session::process().remove(name); });
+  TracedCall trace("delete", name);
+  if (is_parallel(*library, fapl_id)) return trace.ended(remove_parallel(*library, name, fapl_id));
+  return trace.ended(guarded(*library, {"delete", Failure::kDelete},
+                             [&] { return routing::Session::process().remove(name); }));
 }
 
 // Special requests. None is known; an unknown one fails only if the caller insists.
@@ -369,8 +400,12 @@ herr_t control(H5FD_t* file, std::uint64_t request, std::uint64_t flags, const v
 // HDF5 closes, and with it all ids that we hold. A process by itself flushes what it wrote; it may
 // open HDF5 again.
 herr_t terminate() {
-  routing::Session& session = routing::Session::process();
-  if (!session.attached()) session.finish();
+  try {
+    routing::Session& session = routing::Session::process();
+    if (!session.attached()) session.finish();
+  } catch (const std::exception& error) {  // must not reach C code
+    log::error("while HDF5 closes: {}", error.what());
+  }
   Hdf5Library* const library = Hdf5Library::of_caller(__builtin_return_address(0));
   if (library != nullptr) library->forget_ids();
   return 0;

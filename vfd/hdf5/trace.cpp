@@ -47,7 +47,7 @@ class Trace {
 
   // Each line reaches the file at once, so that the last ones before a crash are there.
   void add(const char* call, const std::string& file, std::uint64_t offset, std::uint64_t length,
-           std::int64_t begin) {
+           std::int64_t begin, const std::string& flags, bool ok) {
     if (getpid() != pid_) return;  // a child of fork()
     const std::int64_t end = now();
     constexpr double kSecond = 1e9;
@@ -59,6 +59,8 @@ class Trace {
         {"start", static_cast<double>(begin - start_) / kSecond},
         {"seconds", static_cast<double>(end - begin) / kSecond},
     };
+    if (!flags.empty()) line["flags"] = flags;
+    line["ok"] = ok;
     const std::string text =
         line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
     std::lock_guard lock(mutex_);
@@ -114,7 +116,7 @@ TracedCall::TracedCall(const char* name, const File& file, std::uint64_t offset,
 TracedCall::~TracedCall() {
   if (trace_ == nullptr) return;
   try {
-    trace_->add(name_, file_, offset_, length_, start_);
+    trace_->add(name_, file_, offset_, length_, start_, flags_, ok_);
   } catch (const std::exception&) {  // no memory for the line: the call itself goes on
   }
 }

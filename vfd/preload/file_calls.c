@@ -1,6 +1,7 @@
-/* rename, unlink and their kin, for every preload of h5scr: the session of the process has a say in
- * them (core/routing/file_hooks.h). If several preloads are loaded, the first one does it and the
- * others pass its calls on. What hdf5_open.c sees goes to the same session. */
+/* rename, unlink, truncate and their kin, for every preload of h5scr: the session of the process
+ * has a say in them (core/routing/file_hooks.h). If several preloads are loaded, the first one does
+ * it and the others pass its calls on. What hdf5_open.c sees goes to the same session. */
+#undef _FILE_OFFSET_BITS /* with 64 there, truncate would be another name of truncate64 */
 #include "vfd/preload/preload.h"
 
 #include <fcntl.h>
@@ -29,6 +30,11 @@ static int try_rename(const char* from, const char* to) {
   return file_hooks != NULL && scr_preload_enabled() ? file_hooks->rename(from, to) : 0;
 }
 
+static int try_truncate(const char* path, long long size) {
+  if (file_hooks == NULL || size < 0 || !scr_preload_enabled()) return 0;
+  return file_hooks->truncate(path, (unsigned long long)size);
+}
+
 unsigned long scr_routed_opens(void) { return file_hooks != NULL ? file_hooks->opens() : 0; }
 
 void scr_opened_hdf5(const char* name, unsigned long before) {
@@ -42,6 +48,8 @@ void scr_opened_hdf5(const char* name, unsigned long before) {
 
 typedef int (*path_function)(const char*);
 typedef int (*two_path_function)(const char*, const char*);
+typedef int (*truncate_function)(const char*, off_t);
+typedef int (*truncate64_function)(const char*, off64_t);
 typedef int (*unlinkat_function)(int, const char*, int);
 typedef int (*renameat_function)(int, const char*, int, const char*);
 typedef int (*renameat2_function)(int, const char*, int, const char*, unsigned);
@@ -83,4 +91,16 @@ int renameat2(int from_directory, const char* from, int to_directory, const char
   const int ours = flags == 0 && is_plain(from_directory, from) && is_plain(to_directory, to);
   const int done = ours ? try_rename(from, to) : 0;
   return done == 0 ? next(from_directory, from, to_directory, to, flags) : done > 0 ? 0 : -1;
+}
+
+int truncate(const char* path, off_t size) {
+  NEXT(truncate_function, "truncate");
+  const int done = try_truncate(path, size);
+  return done == 0 ? next(path, size) : done > 0 ? 0 : -1;
+}
+
+int truncate64(const char* path, off64_t size) {
+  NEXT(truncate64_function, "truncate64");
+  const int done = try_truncate(path, size);
+  return done == 0 ? next(path, size) : done > 0 ? 0 : -1;
 }
