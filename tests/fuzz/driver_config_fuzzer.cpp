@@ -1,5 +1,5 @@
-// Fuzzer: any text as the configuration string of the HDF5 driver (HDF5_DRIVER_CONFIG). What is
-// accepted must be accepted again from the settings it was split into, with the same routes.
+// Fuzzer: any text as the configuration string of the HDF5 driver (HDF5_DRIVER_CONFIG). The
+// settings that it is split into are the same when they come line by line.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -26,12 +26,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string text(reinterpret_cast<const char*>(data), size);
   const auto settings = scr::config::split_settings(text);
   for (const std::string& setting : settings) {
-    if (setting.empty() || setting.find_first_of(";\n") != std::string::npos) std::abort();
+    if (setting.empty() || setting.find('\n') != std::string::npos) std::abort();
   }
-  const auto config = Config::build(with(settings));
-  if (!config.ok()) return 0;
-  const auto again =
-      Config::build(with(scr::config::split_settings(scr::text::join(settings, ";"))));
-  if (!again.ok() || again->routes().size() != config->routes().size()) std::abort();
+  if (scr::config::split_settings(scr::text::join(settings, "\n")) != settings) std::abort();
+  (void)Config::build(with(settings));
   return 0;
 }
