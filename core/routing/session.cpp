@@ -235,6 +235,7 @@ void Session::finish() {
     Status status = move_to_name(*file);
     if (!status.ok()) log::error("{}", status.message());
   }
+  move_all_shared();
   Communicator& world = runtime_->context().world();
   if (world.any_true(has_something_to_seal()) && runtime_->window() != 0) seal();
   runtime_->close_window();
