@@ -69,8 +69,8 @@ class Session {
   void went_past(std::string_view name);
 
   // As routing::open_shared() (shared_open.hpp).
-  Result<std::unique_ptr<shared_file::SharedFile>> open_shared(std::shared_ptr<Communicator> comm,
-                                                               const SharedOpen& how);
+  Result<std::unique_ptr<shared_file::SharedFile>> open_shared(
+      const std::shared_ptr<Communicator>& comm, const SharedOpen& how);
 
   std::map<std::string, std::string> hints_in_force(const SharedOpen& how);
 

@@ -332,7 +332,7 @@ std::map<std::string, std::string> Session::hints_in_force(const SharedOpen& how
           {"scr_set_size", std::to_string(set.size())}};
 }
 
-Result<std::unique_ptr<SharedFile>> Session::open_shared(std::shared_ptr<Communicator> comm,
+Result<std::unique_ptr<SharedFile>> Session::open_shared(const std::shared_ptr<Communicator>& comm,
                                                          const SharedOpen& how) {
   ++opens_;
   const bool ready = comm->all_true(!passive() && attached_ && homes_ != nullptr);
@@ -468,6 +468,7 @@ Result<std::unique_ptr<SharedFile>> Session::open_logs(const std::shared_ptr<Com
   }
   status = agree_all(*comm, status, "opening a shared file");
   if (!status.ok()) {
+    if (comm->rank() == 0 && !goes_on && entry.marker.id != 0) (void)homes_->drop(entry.marker.id);
     const std::lock_guard lock(mutex_);
     if (log) {  // else there is only what was there before
       --shared_open_;

@@ -260,8 +260,8 @@ Result<std::vector<Bytes>> Homes::ask_all(const Bytes& request) const {
   std::vector<Bytes> answers;
   Status first;
   for (auto& answer : transport_(std::move(messages))) {
-    if (answer.ok()) answers.push_back(*std::move(answer));
     if (first.ok()) first = answer.status();
+    if (answer.ok()) answers.push_back(*std::move(answer));
   }
   SCR_RETURN_IF_ERROR(first);
   return answers;
