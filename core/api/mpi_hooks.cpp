@@ -14,6 +14,7 @@
 #include <numeric>
 #include <sstream>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/config_sources.hpp"
@@ -232,7 +233,8 @@ void collective(MPI_Comm comm) {
 
 void publish() {
   try {
-    scr::mpiio::OpenFiles::process().publish();
+    // A failure has been logged, and fails the close of the file.
+    (void)scr::mpiio::OpenFiles::process().publish();
   } catch (const std::exception& error) {
     scr::log::error("{}", error.what());
   }
@@ -247,6 +249,29 @@ void closed(MPI_Comm file) {
   } else {
     threads().seal_if_one(file, [&] { (void)look(file); });
   }
+}
+
+void (*end_of_mpi)() = nullptr;
+
+int self_is_freed(MPI_Comm /*comm*/, int /*key*/, void* /*value*/, void* /*state*/) {
+  if (end_of_mpi != nullptr) std::exchange(end_of_mpi, nullptr)();
+  return MPI_SUCCESS;
+}
+
+// MPI_Finalize frees MPI_COMM_SELF before anything else, and with it what is attached to it, the
+// last that came first; everything of MPI works until then.
+int at_end(void (*end)()) {
+  int key = MPI_KEYVAL_INVALID;
+  const auto copy_nothing = [](MPI_Comm, int, void*, void*, void*, int* flag) {
+    *flag = 0;
+    return MPI_SUCCESS;
+  };
+  if (PMPI_Comm_create_keyval(copy_nothing, self_is_freed, &key, nullptr) != MPI_SUCCESS) return -1;
+  const int set = PMPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr);
+  PMPI_Comm_free_keyval(&key);
+  if (set != MPI_SUCCESS) return -1;
+  end_of_mpi = end;
+  return 0;
 }
 
 void finish() {
@@ -267,6 +292,7 @@ const scr_mpi_hooks* scr_get_mpi_hooks(int version) {
       .barrier = barrier,
       .collective = collective,
       .is_world = is_world,
+      .at_end = at_end,
       .finish = finish,
       .unpublished =
           reinterpret_cast<const unsigned long*>(&scr::mpiio::OpenFiles::process().unpublished()),

@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-#define SCR_MPI_HOOKS_VERSION 2
+#define SCR_MPI_HOOKS_VERSION 3
 
 typedef struct scr_mpi_hooks {
   int version;
@@ -26,7 +26,11 @@ typedef struct scr_mpi_hooks {
   void (*collective)(MPI_Comm comm);
   /* True if the communicator holds all ranks of the program. */
   int (*is_world)(MPI_Comm comm);
-  /* Before MPI_Finalize, collective. */
+  /* Has `end` called in MPI_Finalize, after all that the program and its libraries have attached to
+   * MPI_COMM_SELF since: parallel HDF5 closes there the files that the program has not. Called
+   * right after start(). 0 if it will be. */
+  int (*at_end)(void (*end)(void));
+  /* At the end of MPI, collective. */
   void (*finish)(void);
   /* Not 0 while this process has written to shared files what others cannot see yet: then publish()
    * must be called before any call that could tell another process something. */

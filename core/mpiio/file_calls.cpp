@@ -92,6 +92,7 @@ int open_ours(MPI_Comm comm, const char* name, int amode, MPI_Info info, MPI_Fil
                                                          .amode = amode,
                                                          .hints = routing::hints_in_force(how),
                                                          .seals = collective_points.seals(comm)});
+  if (file->is_first()) warn_if_not_in_force(how.hints, file->hints());
   if (const int code = file->start(info); code != MPI_SUCCESS) return code;
   log::detail("MPI-IO: '{}' is a file of h5scr, opened by {} processes", name, file->processes());
   handle = file->handle();
@@ -129,7 +130,7 @@ int close(scr_open_file* file, MPI_File* handle) {
   auto& files = OpenFiles::process();
   std::shared_ptr<MpiCommunicator> sealers;
   const int code = guarded(*handle, [&] {
-    files.publish();
+    (void)files.publish();
     const std::shared_ptr<OpenFile> ours = files.remove(file_of(file));
     if (ours->seals()) sealers = ours->processes_of_file();
     return ours->close();

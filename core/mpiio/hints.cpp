@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdlib>
 #include <mutex>
 #include <set>
@@ -19,25 +20,55 @@ constexpr std::string_view kPrefix = "scr_";
 constexpr auto kKnown = std::to_array<std::string_view>(
     {"scr_route", "scr_type", "scr_flush", "scr_copy_type", "scr_set_size"});
 
-void warn_if_unknown(const std::string& key) {
+constexpr auto kTypes = std::to_array<std::string_view>({"CKPT", "OUTPUT", "BYPASS"});
+
+// Once in a process: programs open many files with the same hints.
+bool is_news(const std::string& what) {
   static std::mutex mutex;
   static std::set<std::string> told;
-  if (std::find(kKnown.begin(), kKnown.end(), key) != kKnown.end()) return;
   const std::lock_guard lock(mutex);
-  if (!told.insert(key).second) return;
-  std::string known;
-  for (const std::string_view name : kKnown) {
-    known += known.empty() ? "" : ", ";
-    known += name;
+  return told.insert(what).second;
+}
+
+template <typename Names>
+bool is_among(const Names& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+template <typename Names>
+std::string list_of(const Names& names) {
+  std::string list;
+  for (const std::string_view name : names) {
+    list += list.empty() ? "" : ", ";
+    list += name;
   }
-  log::warning("unknown hint '{}' for MPI-IO is ignored; there are {}", key, known);
+  return list;
+}
+
+// As they are compared: without case, and with one word each for yes and no.
+std::string plain_value(std::string value) {
+  std::ranges::transform(value, value.begin(), [](unsigned char c) { return std::toupper(c); });
+  if (value == "TRUE") return "1";
+  return value == "FALSE" ? "0" : value;
+}
+
+void warn_if_unknown(const std::string& key, const std::string& value) {
+  if (!is_among(kKnown, key)) {
+    if (is_news(key)) {
+      log::warning("unknown hint '{}' for MPI-IO is ignored; there are {}", key, list_of(kKnown));
+    }
+  } else if (key == "scr_type" && !is_among(kTypes, plain_value(value)) &&
+             is_news(key + "=" + value)) {
+    log::warning("hint 'scr_type' for MPI-IO cannot be '{}' and is ignored; it is one of {}", value,
+                 list_of(kTypes));
+  }
 }
 
 Hints only_ours(const Hints& all) {
   Hints ours;
   for (const auto& [key, value] : all) {
     if (!key.starts_with(kPrefix)) continue;
-    warn_if_unknown(key);
+    warn_if_unknown(key, value);
     ours.emplace(key, value);
   }
   return ours;
@@ -115,6 +146,16 @@ Hints collect_hints(Communicator& comm, MPI_Info info) {
     text = to_text(hints);
   }
   return from_text(comm.broadcast_string(std::move(text), 0));
+}
+
+void warn_if_not_in_force(const Hints& wanted, const Hints& in_force) {
+  for (const auto& [key, value] : wanted) {
+    const auto now = in_force.find(key);
+    if (now == in_force.end() || plain_value(value) == plain_value(now->second)) continue;
+    if (key == "scr_type" && !is_among(kTypes, plain_value(value))) continue;  // was told
+    if (!is_news(key + "=" + value + "/" + now->second)) continue;
+    log::warning("hint '{}' for MPI-IO is '{}', but '{}' is in force", key, value, now->second);
+  }
 }
 
 }  // namespace scr::mpiio

@@ -17,8 +17,12 @@ using Hints = std::map<std::string, std::string>;
 // as ROMIO does.
 Hints parse_hints(std::string_view text);
 
-// Those named scr_* of an info object; one that nobody knows is told once.
+// Those named scr_* of an info object; one that nobody knows, or with an impossible value, is told
+// once.
 Hints hints_of(MPI_Info info);
+
+// Tells, once for each value, of hints that a program has given in vain.
+void warn_if_not_in_force(const Hints& wanted, const Hints& in_force);
 
 // The hints for an open, which are those of rank 0: its info object, then the file. Collective.
 Hints collect_hints(Communicator& comm, MPI_Info info);

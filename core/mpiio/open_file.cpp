@@ -92,7 +92,7 @@ int OpenFile::start(MPI_Info info) {
 }
 
 int OpenFile::close() {
-  publish();
+  (void)publish();  // the file itself knows of a failure
   {
     const std::lock_guard lock(publishing_);
     closed_ = true;
@@ -105,10 +105,10 @@ int OpenFile::close() {
   return code;
 }
 
-void OpenFile::publish() {
+int OpenFile::publish() {
   const std::lock_guard lock(publishing_);
-  if (closed_ || !is_writable()) return;
-  (void)report(parts_.file->publish());
+  if (closed_ || !is_writable()) return MPI_SUCCESS;
+  return report(parts_.file->publish());
 }
 
 OpenFile::State OpenFile::state() const {
@@ -219,8 +219,14 @@ int OpenFile::transfer(const Request& request, std::uint64_t& moved) {
     const std::lock_guard lock(mutex_);
     used_shared_pointer_ = true;
   }
+  // The place of the shared pointer, a lock, and what is read of this file tell other processes of
+  // this one's writes, which must not be seen before those to other files that came first.
+  if (pointer_of(request.way) == SCR_SHARED || state.atomic || !write) {
+    const int published = OpenFiles::process().publish();
+    if (code == MPI_SUCCESS) code = published;
+    if (code != MPI_SUCCESS) buffer.count = 0;
+  }
   if (is_ordered(request.way)) {
-    OpenFiles::process().publish();  // it tells the other processes something
     const int placed = place_in_order(buffer.bytes() / etype, first);
     if (code == MPI_SUCCESS) code = placed;
   } else if (code == MPI_SUCCESS) {
@@ -231,8 +237,9 @@ int OpenFile::transfer(const Request& request, std::uint64_t& moved) {
   if (__builtin_mul_overflow(first, etype, &position)) return MPI_ERR_ARG;
   auto result = state.atomic ? move_alone(state, position, buffer, write)
                              : move(state, position, buffer, write);
-  if (is_collective(request.way)) OpenFiles::process().publish();
+  const int published = is_collective(request.way) ? OpenFiles::process().publish() : MPI_SUCCESS;
   if (!result.ok()) return report(result.status());
+  if (published != MPI_SUCCESS) return published;
   moved = *result;
   return MPI_SUCCESS;
 }
@@ -266,6 +273,7 @@ int OpenFile::end(int way, std::uint64_t& moved) {
 // --- size ----------------------------------------------------------------------------------------
 
 int OpenFile::get_size(MPI_Offset& size) {
+  if (const int code = OpenFiles::process().publish(); code != MPI_SUCCESS) return code;
   auto found = parts_.file->size();
   if (!found.ok()) return report(found.status());
   size = static_cast<MPI_Offset>(*found);
@@ -276,7 +284,7 @@ int OpenFile::set_size(MPI_Offset size) {
   if (size < 0) return MPI_ERR_ARG;
   if (!is_writable()) return MPI_ERR_READ_ONLY;
   if (is_sequential()) return MPI_ERR_UNSUPPORTED_OPERATION;
-  OpenFiles::process().publish();
+  (void)OpenFiles::process().publish();  // a failure here fails below, on all processes
   return report(parts_.file->set_size(static_cast<std::uint64_t>(size)));
 }
 
@@ -284,12 +292,12 @@ int OpenFile::preallocate(MPI_Offset size) {
   if (size < 0) return MPI_ERR_ARG;
   if (!is_writable()) return MPI_ERR_READ_ONLY;
   if (is_sequential()) return MPI_ERR_UNSUPPORTED_OPERATION;
-  OpenFiles::process().publish();
+  (void)OpenFiles::process().publish();  // a failure here fails below, on all processes
   return report(parts_.file->reserve(static_cast<std::uint64_t>(size)));
 }
 
 int OpenFile::sync() {
-  OpenFiles::process().publish();
+  (void)OpenFiles::process().publish();
   return report(parts_.file->sync());
 }
 
@@ -343,7 +351,7 @@ int OpenFile::reset_shared_pointer(State& fresh) {
 
 int OpenFile::set_view(MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
                        const char* representation) {
-  OpenFiles::process().publish();
+  (void)OpenFiles::process().publish();
   State fresh = state();
   const int mine = new_view(displacement, etype, filetype, representation, fresh);
   fresh.pointer = 0;
@@ -403,7 +411,7 @@ int OpenFile::seek(MPI_Offset offset, int whence) {
 
 int OpenFile::seek_shared(MPI_Offset offset, int whence) {
   if (is_sequential()) return MPI_ERR_UNSUPPORTED_OPERATION;
-  OpenFiles::process().publish();
+  (void)OpenFiles::process().publish();
   std::array<std::int64_t, 4> all = {offset, -offset, whence, -whence};
   parts_.comm->all_reduce(std::span<std::int64_t>(all), ReduceOp::kMax);
   if (all[0] != -all[1] || all[2] != -all[3]) return MPI_ERR_NOT_SAME;
@@ -455,8 +463,8 @@ int OpenFile::get_byte_offset(MPI_Offset offset, MPI_Offset& byte) {
 // -------------------------------------------------------------------------------------------------
 
 int OpenFile::set_atomicity(bool atomic) {
-  OpenFiles::process().publish();
-  const int code = agree(MPI_SUCCESS);  // nobody goes on before all have published
+  const int code =
+      agree(OpenFiles::process().publish());  // nobody goes on before all have published
   const std::lock_guard lock(mutex_);
   state_.atomic = atomic;
   return code;

@@ -94,7 +94,7 @@ class OpenFile {
   bool is_atomic();
 
   // Makes all writes that have returned visible to the other processes.
-  void publish();
+  int publish();
 
  private:
   struct State {

@@ -34,16 +34,21 @@ std::shared_ptr<OpenFile> OpenFiles::remove(const OpenFile& file) {
 
 void OpenFiles::note_unpublished() { unpublished_ = ++writes_; }
 
-void OpenFiles::publish() {
+int OpenFiles::publish() {
   unsigned long noted = unpublished_;
-  if (noted == 0) return;
+  if (noted == 0) return MPI_SUCCESS;
   std::vector<std::shared_ptr<OpenFile>> files;
   {
     const std::shared_lock lock(mutex_);
     for (const auto& [handle, file] : files_) files.push_back(file);
   }
-  for (const auto& file : files) file->publish();
-  unpublished_.compare_exchange_strong(noted, 0);
+  int first = MPI_SUCCESS;
+  for (const auto& file : files) {
+    const int code = file->publish();
+    if (first == MPI_SUCCESS) first = code;
+  }
+  if (first == MPI_SUCCESS) unpublished_.compare_exchange_strong(noted, 0);
+  return first;
 }
 
 }  // namespace scr::mpiio

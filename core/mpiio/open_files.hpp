@@ -29,8 +29,9 @@ class OpenFiles {
   const std::atomic<int>& count() const { return count_; }
   // After a write that others do not see yet.
   void note_unpublished();
-  // Every write that had returned when this was called is visible to all when it returns.
-  void publish();
+  // Every write that had returned when this was called is visible to all when it returns; else the
+  // error class of the first file for which it is not so.
+  [[nodiscard]] int publish();
 
  private:
   mutable std::shared_mutex mutex_;

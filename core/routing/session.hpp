@@ -72,8 +72,8 @@ class Session {
   void went_past(std::string_view name);
 
   // As routing::open_shared() (shared_open.hpp).
-  Result<std::unique_ptr<shared_file::SharedFile>> open_shared(std::shared_ptr<Communicator> comm,
-                                                               const SharedOpen& how);
+  Result<std::unique_ptr<shared_file::SharedFile>> open_shared(
+      const std::shared_ptr<Communicator>& comm, const SharedOpen& how);
 
   std::map<std::string, std::string> hints_in_force(const SharedOpen& how);
 
@@ -151,6 +151,7 @@ class Session {
     shared_file::LogFile* file = nullptr;  // while it is open
     int passed = 0;                        // as of RoutedFile
     std::chrono::steady_clock::time_point opened;
+    std::shared_ptr<SharedWindowFile> older;  // of the same window, which this one has bytes of
   };
   struct SealedLog {
     std::uint64_t file = 0;
@@ -227,23 +228,32 @@ class Session {
 
   // session_shared.cpp
   void find_homes();
+  bool can_reach_all(const std::vector<service::Endpoint>& nodes, bool complete);
   flush::OpenSharedLog dataset_logs(int dataset, bool sealed);
   shared_file::OpenLog log_opener(int dataset, const std::string& relative, bool sealed);
   Route shared_route(const std::string& absolute, const SharedOpen& how);
+  std::string name_to_claim(const SharedOpen& how);
+  Hash claim_and_plan(const SharedOpen& how, int processes);
+  void release_claim(const Hash& plan) const;
   Hash plan_shared(const SharedOpen& how, int processes);
   Result<std::unique_ptr<File>> open_version(const SharedOpen& how, const Hash& plan);
   std::unique_ptr<File> open_shared_copy(const Marker& marker);
-  Result<std::unique_ptr<shared_file::SharedFile>> open_each(std::shared_ptr<Communicator> comm,
-                                                             const SharedOpen& how,
-                                                             const Hash& plan);
+  Result<std::unique_ptr<shared_file::SharedFile>> open_each(
+      const std::shared_ptr<Communicator>& comm, const SharedOpen& how, const Hash& plan);
   Result<std::unique_ptr<shared_file::SharedFile>> open_logs(
       const std::shared_ptr<Communicator>& comm, const SharedOpen& how, const Hash& plan);
   int first_rank_of(Communicator& comm) const;
   bool is_same_shared(const std::string& absolute, const Hash& plan, int processes);
-  std::int64_t agree_number(Communicator& comm, const std::string& absolute, bool goes_on);
+  std::int64_t number_in_window(const std::string& absolute);
+  std::int64_t agree_number(Communicator& comm, std::int64_t& next);
   Status enter_shared_window(SharedWindowFile& entry, const std::string& absolute,
                              std::int64_t number, std::uint64_t generation, bool goes_on,
                              std::unique_ptr<shared_file::Log>& log);
+  Result<std::unique_ptr<shared_file::Log>> make_log(SharedWindowFile& entry);
+  Status publish_log(const SharedWindowFile& entry);
+  Status set_aside(const std::string& absolute, SharedWindowFile& entry);
+  void put_back(const std::string& absolute, const SharedWindowFile& entry);
+  void forget_older(SharedWindowFile& entry);
   Status shared_synced(const std::string& absolute);
   Status shared_closed(const std::string& absolute, const shared_file::LogFile::Closed& closed,
                        bool first);
@@ -251,6 +261,18 @@ class Session {
   Status move_shared(const std::string& absolute, shared_file::LogFile& file, Communicator& comm);
   void forget_moved(const std::string& absolute, std::string_view why);
   void move_passed_shared();
+  void move_all_shared();
+  void move_open_shared(std::string_view why,
+                        const std::function<bool(const SharedWindowFile&)>& is_due);
+  using WantsShared = std::function<bool(const std::string& absolute)>;
+  using VisitShared =
+      std::function<void(const std::string& absolute, const SharedWindowFile* file)>;
+  void each_shared(const WantsShared& wants, const VisitShared& visit);
+  void tell_where_log_stays(const std::string& name, const SharedWindowFile& file) const;
+  void save_shared_conflicts(const std::set<std::string>& names);
+  static std::string conflict_name(const std::string& absolute, int rank);
+  static void tell_of_conflict(const std::string& absolute, const std::string& kept);
+  bool write_out_together(const SharedWindowFile* file, const std::string& to);
   Status write_out(const SharedWindowFile& file, const std::string& to);
   Status announce_log(const FilemapEntry& entry, const FileMeta& meta);
   void forget_sealed(int dataset);
@@ -267,7 +289,8 @@ class Session {
   void settle_versions();
   void drop_versions(const std::string& relative, const Hash& kinds);
   void announce_cached(const CachedDataset& dataset, std::set<std::string>& newer);
-  void announce_entry(const FilemapEntry& entry, int& number, const std::set<std::string>& newer);
+  Status announce_entry(const FilemapEntry& entry, int& number, const std::set<std::string>& newer);
+  void hide_shared(const FilemapEntry& entry);
   bool is_flushed_again(const std::string& relative, int id);
   void note_dataset_flushed(int id);
   void adopt_restart();
@@ -280,8 +303,8 @@ class Session {
   void dataset_flushed(const FilemapEntry& entry);
   void settle_markers(const FilemapEntry& entry);
   void note_flushed();
-  Marker make_marker(const std::string& relative, int dataset, std::int64_t created, int index,
-                     std::uint64_t generation) const;
+  Marker make_marker(const std::string& relative, int dataset, std::int64_t created,
+                     std::int64_t index, std::uint64_t generation) const;
   void publish(Marker marker, const std::string& path, bool at_start = false);
   // `at_start`: for what an earlier run has left in the cache.
   MarkerStore::Visible markers_visible(bool at_start = false);
@@ -301,7 +324,7 @@ class Session {
   bool seals_shared_ = false;          // some rank has one in the window being sealed
   bool window_is_incomplete_ = false;  // a file of this process could not be written
   int shared_open_ = 0;                // of shared_window_
-  int next_index_ = 0;                 // of files in the window
+  std::int64_t next_index_ = 0;        // of files in the window
   int node_ = 0;                       // number of this one among nodes_
   std::vector<std::string> calls_;
   std::unique_ptr<config::Config> config_;
@@ -322,14 +345,16 @@ class Session {
   std::set<std::string> shared_moved_;                   // open, and moved to their names; absolute
   std::map<std::string, std::uint64_t> dropped_shared_;  // deleted in this window: generation
   std::map<int, std::vector<SealedLog>> shared_sealed_;  // by dataset in the cache
-  std::uint64_t readers_ = 0;                            // numbers of shared files that are read
+  std::int64_t readers_ = 0;                             // numbers of shared files that are read
+  std::uint64_t claims_ = 0;                             // of names, by this process
   std::vector<RoutedFile*> writers_;                     // open, of this process
   std::map<const config::RouteRule*, std::uint64_t> closes_;  // in this window
   std::int64_t closed_in_all_ = 0;                            // files of this process
-  std::int64_t closes_seen_ = 0;               // the most of any process, at the last look
-  std::set<int> flushed_;                      // datasets that are known to have been
-  std::map<std::string, int> hidden_;          // absolute name -> cached copies up to this dataset
-  std::map<int, std::set<std::string>> gone_;  // dataset -> names that the program has deleted
+  std::int64_t closes_seen_ = 0;       // the most of any process, at the last look
+  std::set<int> flushed_;              // datasets that are known to have been
+  std::map<std::string, int> hidden_;  // absolute name -> cached copies up to this dataset
+  // dataset -> names that the program has deleted, and when the file that had it was written
+  std::map<int, std::map<std::string, std::int64_t>> gone_;
 
   std::optional<service::Key> key_;
   std::unique_ptr<service::Exports> exports_;

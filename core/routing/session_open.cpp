@@ -116,7 +116,11 @@ std::optional<Session::Copy> Session::find_in_cache(const std::string& relative,
   Copy copy;
   copy.where = Copy::Where::kCache;
   const auto hidden = hidden_.find(prefix() + "/" + relative);
-  const int hidden_up_to = hidden == hidden_.end() ? -1 : hidden->second;
+  int hidden_up_to = hidden == hidden_.end() ? -1 : hidden->second;
+  // Who deletes a file takes its marker away: one of this window is of a new file of another rank.
+  if (runtime_ && marker && !marker->container && marker->dataset == runtime_->window()) {
+    hidden_up_to = std::min(hidden_up_to, runtime_->window() - 1);
+  }
   const auto is_file = [&](const std::string& path) {
     auto info = fs_.info(path);
     return info.ok() && info->type == FileInfo::Type::kRegular && copy.dataset > hidden_up_to;
@@ -693,7 +697,11 @@ Status Session::let_go(const Copy& copy, const Route& route, const std::string& 
     return markers_->drop(copy.marker);
   }
   hide(absolute);
-  if (copy.where != Copy::Where::kStored) gone_[copy.dataset].insert(route.relative);
+  if (copy.where != Copy::Where::kStored) {
+    auto cached = copy.where == Copy::Where::kCache ? fs_.info(copy.path)
+                                                    : Result<FileInfo>(not_found("not here"));
+    gone_[copy.dataset][route.relative] = cached.ok() ? cached->mtime_ns : copy.marker.written;
+  }
   return copy.marker.file.empty() ? Status() : markers_->drop(copy.marker);
 }
 

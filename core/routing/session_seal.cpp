@@ -171,19 +171,26 @@ Versions versions_from(const Hash& received) {
   return versions;
 }
 
-// By rank, name and kind: the versions that are not the newest of their name.
+// By rank, name and kind: the versions that are not the newest of their name. One that is as new as
+// that is not an older version, but in conflict with it, and is not to be lost.
 Hash losers_among(const Versions& versions) {
   Hash verdicts;
   for (const auto& [name, all] : versions) {
     const auto newest = std::max_element(
         all.begin(), all.end(),
         [](const Version& a, const Version& b) { return a.generation < b.generation; });
+    std::set<std::string> saved;  // one process of a node has the file that they have together
     for (const Version& version : all) {
       if (&version == &*newest || (version.id != 0 && version.id == newest->id)) continue;
       // On one node both versions are one file, which the other rank goes on to list.
       const bool same_file =
           version.kind == "OWN" && newest->kind == "OWN" && version.host == newest->host;
-      verdicts.at(version.rank).at(name).at(version.kind).set_value("SAME_FILE", same_file);
+      Hash& verdict = verdicts.at(version.rank).at(name).at(version.kind);
+      verdict.set_value("SAME_FILE", same_file);
+      const bool conflict = version.generation == newest->generation && !same_file &&
+                            version.kind != "GONE" && newest->kind != "GONE";
+      const bool other = version.kind == "LOGS" || saved.insert(version.host).second;
+      verdict.set_value("CONFLICT", conflict && other);
     }
   }
   return verdicts;
@@ -220,6 +227,15 @@ void Session::settle_versions() {
   Hash losers;
   status = exchange_hashes(world, losers_among(versions_from(received)), losers);
   if (!status.ok()) log::error("{}", status.message());
+  std::set<std::string> conflicts;
+  for (const Hash::Element& rank : losers.elements()) {
+    for (const Hash::Element& name : rank.hash.elements()) {
+      const Hash* logs = name.hash.get("LOGS");
+      if (logs != nullptr && number(*logs, "CONFLICT") != 0)
+        conflicts.insert(prefix() + "/" + name.key);
+    }
+  }
+  save_shared_conflicts(conflicts);
   for (const Hash::Element& rank : losers.elements()) {
     for (const Hash::Element& name : rank.hash.elements()) drop_versions(name.key, name.hash);
   }
@@ -232,10 +248,17 @@ void Session::drop_versions(const std::string& relative, const Hash& kinds) {
   const Hash* own = kinds.get("OWN");
   const auto file = window_.find(absolute);
   if (own == nullptr || file == window_.end()) return;
-  Status status = runtime_->unregister_file(absolute);
-  if (status.ok() && number(*own, "SAME_FILE") == 0) {
-    status = fs_.remove_if_exists(file->second.path);
+  Status status;
+  if (number(*own, "CONFLICT") != 0) {
+    const std::string kept = conflict_name(absolute, runtime_->context().rank());
+    status = copy_file(fs_, file->second.path, kept);
+    tell_of_conflict(absolute, status.ok() ? kept : file->second.path + " on " + host());
   }
+  // What could not be copied stays where it is.
+  const bool goes = status.ok() && number(*own, "SAME_FILE") == 0;
+  Status unlisted = runtime_->unregister_file(absolute);
+  if (status.ok()) status = unlisted;
+  if (status.ok() && goes) status = fs_.remove_if_exists(file->second.path);
   if (!status.ok()) log::warning("{}", status.message());
   window_.erase(file);
 }
@@ -243,7 +266,7 @@ void Session::drop_versions(const std::string& relative, const Hash& kinds) {
 // --- markers -------------------------------------------------------------------------------------
 
 Marker Session::make_marker(const std::string& relative, int dataset, std::int64_t created,
-                            int index, std::uint64_t generation) const {
+                            std::int64_t index, std::uint64_t generation) const {
   const Context& context = runtime_->context();
   Marker marker;
   marker.file = relative;
@@ -370,21 +393,44 @@ void Session::announce_cached(const CachedDataset& dataset, std::set<std::string
     for (const FilemapEntry* entry : entries) settle_markers(*entry);
   } else {
     int number = 0;
-    for (const FilemapEntry* entry : entries) announce_entry(*entry, number, newer);
+    Status status;
+    for (const FilemapEntry* entry : entries) {
+      Status one = announce_entry(*entry, number, newer);
+      if (status.ok()) status = one;
+    }
+    // Without one of its logs a shared file would have holes where that log has bytes.
+    status = agree(runtime_->context().world(), status,
+                   fmt::format("finding the shared files of dataset {} in the cache", id));
+    if (!status.ok()) {
+      log::warning("{}; they are not read from there", status.message());
+      for (const FilemapEntry* entry : entries) hide_shared(*entry);
+      forget_sealed(id);
+    }
   }
   for (const FilemapEntry* entry : entries) {
     for (const FileMeta& meta : entry->files) newer.insert(meta.file);
   }
 }
 
-void Session::announce_entry(const FilemapEntry& entry, int& number,
-                             const std::set<std::string>& newer) {
+// Nobody finds the shared files of a dataset any more; where there is an older file of the name,
+// that is found.
+void Session::hide_shared(const FilemapEntry& entry) {
+  for (const FileMeta& meta : entry.files) {
+    if (meta.shared.empty()) continue;
+    auto marker = markers_->find(meta.shared);
+    if (marker.ok() && *marker && (*marker)->dataset == entry.dataset.id) drop_marker(**marker);
+  }
+}
+
+Status Session::announce_entry(const FilemapEntry& entry, int& number,
+                               const std::set<std::string>& newer) {
   const int id = entry.dataset.id;
+  Status first;
   for (const FileMeta& meta : entry.files) {
     if (meta.type != FileType::kFull) continue;
     if (!meta.shared.empty()) {
       Status status = homes_ ? announce_log(entry, meta) : Status();
-      if (!status.ok()) log::warning("{}", status.message());
+      if (first.ok()) first = status;
       continue;
     }
     const int place = number++;
@@ -394,6 +440,7 @@ void Session::announce_entry(const FilemapEntry& entry, int& number,
     publish(make_marker(meta.file, id, entry.dataset.created, place, generation),
             entry.directory + "/" + meta.file, /*at_start=*/true);
   }
+  return first;
 }
 
 // Datasets that have reached the prefix directory since the last look.
@@ -447,9 +494,12 @@ void Session::note_dataset_flushed(int id) {
   ++counts_.flushed;
   const auto gone = gone_.find(id);
   if (gone == gone_.end()) return;
-  for (const std::string& relative : gone->second) {
-    if (is_flushed_again(relative, id)) continue;
-    Status status = fs_.remove_if_exists(prefix() + "/" + relative);
+  for (const auto& [relative, written] : gone->second) {
+    // A flushed file has the time of the one in the cache; a newer one is not what was deleted.
+    auto info = fs_.info(prefix() + "/" + relative);
+    const bool is_newer =
+        (info.ok() && written != 0 && info->mtime_ns > written) || is_flushed_again(relative, id);
+    Status status = is_newer ? Status() : fs_.remove_if_exists(prefix() + "/" + relative);
     if (!status.ok()) log::warning("{}", status.message());
     // The name may be in use again.
     auto newer = markers_->find(relative);

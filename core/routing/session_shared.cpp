@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <ctime>
 #include <limits>
 
@@ -31,6 +32,7 @@ constexpr std::size_t kEndpointSize = 160;
 // Ids of files that are only read have datasets that do not exist.
 constexpr std::int64_t kReaderDataset = (std::int64_t{1} << 28) - 1;
 constexpr std::int64_t kFilesOfDataset = std::int64_t{1} << 12;
+constexpr std::uint64_t kNodeClaim = std::uint64_t{1} << 63U;
 
 std::int64_t now_ns() {
   timespec now{};
@@ -73,7 +75,7 @@ void Session::find_homes() {
     numbers.emplace(text, static_cast<int>(nodes->size()));
     nodes->push_back(*endpoint);
   }
-  if (!complete) return;
+  if (!can_reach_all(*nodes, complete)) return;
   nodes_ = nodes;
   node_ = numbers.at(endpoint_);
   const auto transport = [this](std::vector<shared_file::Homes::Message> messages) {
@@ -98,6 +100,27 @@ void Session::find_homes() {
       {[this](int dataset) { return dataset_logs(dataset, /*sealed=*/true); }, node_});
 }
 
+// Collective: every node can call the services of all others. Found out once, at the start, since a
+// process that cannot would find out in the middle of a file.
+bool Session::can_reach_all(const std::vector<service::Endpoint>& nodes, bool complete) {
+  Status status;
+  if (!complete) {
+    status = {StatusCode::kUnavailable, "there is a node without the service for other nodes"};
+  } else if (runtime_->context().node().rank() == 0) {
+    for (const service::Endpoint& endpoint : nodes) {
+      if (status.ok() && endpoint.to_text() != endpoint_) status = service::probe(endpoint, *key_);
+    }
+  }
+  status = agree(runtime_->context().world(), status, "calling the services of all nodes");
+  if (!status.ok() && runtime_->context().rank() == 0) {
+    warn_once("files that several processes write together are opened as without h5scr",
+              fmt::format("nodes cannot reach each other: {}; SCR_SERVICE_INTERFACE names the "
+                          "network to use",
+                          status.message()));
+  }
+  return status.ok();
+}
+
 // Opens logs of other processes: files of this node, or through the service of another. May be
 // called by any thread, without the lock.
 flush::OpenSharedLog Session::dataset_logs(int dataset, bool sealed) {
@@ -105,9 +128,12 @@ flush::OpenSharedLog Session::dataset_logs(int dataset, bool sealed) {
   if (directory.empty()) {  // this process has nothing of it
     directory = runtime_->context().redundancy_for(dataset, false).dataset_directory(dataset);
   }
-  return [this, directory, sealed, nodes = nodes_, key = *key_, node = node_](
+  return [this, directory, sealed, nodes = nodes_, key = *key_, node = node_,
+          published = exports_->resolver()](
              const std::string& relative, const LogPlace& place) -> Result<std::unique_ptr<File>> {
     if (place.node == static_cast<std::uint32_t>(node)) {
+      // In a window a newer version may have taken the name of the log.
+      if (!sealed) return published(place.id);
       const std::string path =
           directory + "/" + shared_file::log_name(relative, static_cast<int>(place.rank));
       return fs_.open(path, OpenOptions::read());
@@ -127,6 +153,71 @@ shared_file::OpenLog Session::log_opener(int dataset, const std::string& relativ
 
 // --- opening -------------------------------------------------------------------------------------
 
+namespace {
+
+Hash refusal(const Status& why) {
+  Hash plan;
+  plan.set_value("CODE", static_cast<int>(why.code()));
+  plan.set_value("WHY", why.message());
+  plan.set_value("ERRNO", why.errno_value());
+  plan.set_value("KIND", "REFUSE");
+  return plan;
+}
+
+}  // namespace
+
+// What is claimed when the file is opened for writing; nothing if it is none of ours.
+std::string Session::name_to_claim(const SharedOpen& how) {
+  const std::lock_guard lock(mutex_);
+  if (!how.write || config() == nullptr || off_) return {};
+  const Route route = shared_route(absolute_name(how.name), how);
+  if (!route.routed() || shared_moved_.contains(prefix() + "/" + route.relative)) return {};
+  return route.relative;
+}
+
+// Two groups of processes that write one name at the same time would each have a file of their own,
+// of which one would win. So one has the name while it has the file open, and what is planned holds
+// until then.
+Hash Session::claim_and_plan(const SharedOpen& how, int processes) {
+  const std::string name = name_to_claim(how);
+  if (name.empty()) return plan_shared(how, processes);
+  // Processes by themselves have one file together if they are on one node.
+  const std::uint64_t owner = [&] {
+    const std::lock_guard lock(mutex_);
+    const auto rank = static_cast<std::uint64_t>(runtime_->context().rank());
+    return processes == 1 ? kNodeClaim | static_cast<std::uint64_t>(node_)
+                          : (rank << 32U) + ++claims_;
+  }();
+  auto claimed = homes_->claim(name, owner);
+  if (!claimed.ok()) return refusal(claimed.status());
+  if (!*claimed) {
+    return refusal({StatusCode::kUnavailable,
+                    fmt::format("cannot open '{}' for writing: other processes have it open for "
+                                "writing; open it with a communicator that has them all, or one "
+                                "after the other",
+                                how.name),
+                    EBUSY});
+  }
+  Hash plan = plan_shared(how, processes);
+  const auto kind = plan.value("KIND");
+  if (kind == "LOGS" || kind == "EACH") {
+    plan.set_value("CLAIM", owner);
+    plan.set_value("CLAIMED", name);
+  } else {
+    (void)homes_->release(name, owner);
+  }
+  return plan;
+}
+
+// On the first process, when the file is closed.
+void Session::release_claim(const Hash& plan) const {
+  const auto name = plan.value("CLAIMED");
+  auto owner = plan.require_uint("CLAIM");
+  if (!name || !owner.ok() || !homes_) return;
+  Status status = homes_->release(std::string(*name), *owner);
+  if (!status.ok()) log::warning("{}", status.message());
+}
+
 // One process decides for all.
 Hash Session::plan_shared(const SharedOpen& how, int processes) {
   const std::lock_guard lock(mutex_);
@@ -135,12 +226,7 @@ Hash Session::plan_shared(const SharedOpen& how, int processes) {
     plan.set_value("KIND", kind);
     return plan;
   };
-  const auto refuse = [&](const Status& why) {
-    plan.set_value("CODE", static_cast<int>(why.code()));
-    plan.set_value("WHY", why.message());
-    plan.set_value("ERRNO", why.errno_value());
-    return decide_on("REFUSE");
-  };
+  const auto refuse = [](const Status& why) { return refusal(why); };
   if (config() == nullptr || off_) return decide_on("PASS");
   std::string absolute = absolute_name(how.name);
   const Route route = shared_route(absolute, how);
@@ -189,7 +275,10 @@ Hash Session::plan_shared(const SharedOpen& how, int processes) {
       return refuse(failed_precondition(fmt::format(
           "'{}' is open already, and is written by the processes that have it open", absolute)));
     }
-    plan.set_value("ID", known->second.marker.id);
+    // Others may have written a newer one since.
+    if (copy->where == Copy::Where::kShared && copy->marker.id == known->second.marker.id) {
+      plan.set_value("ID", known->second.marker.id);
+    }
   }
   std::uint64_t generation = copy->generation;
   if (auto dropped = dropped_shared_.find(route.relative); dropped != dropped_shared_.end()) {
@@ -209,6 +298,7 @@ Route Session::shared_route(const std::string& absolute, const SharedOpen& how) 
   using Type = config::RouteRule::Type;
   std::string type = hint("scr_type");
   std::ranges::transform(type, type.begin(), [](unsigned char c) { return std::toupper(c); });
+  if (type != "CKPT" && type != "OUTPUT" && type != "BYPASS") type.clear();
   const auto is_off = [](const std::string& value) { return value == "0" || value == "false"; };
   const std::string wanted = hint("scr_route");
   const std::string flush = hint("scr_flush");
@@ -235,22 +325,23 @@ std::map<std::string, std::string> Session::hints_in_force(const SharedOpen& how
   if (!runtime_) return {};
   const Route route = shared_route(absolute_name(how.name), how);
   const bool output = route.type == config::RouteRule::Type::kOutput;
+  const bool every_one = config()->get_uint("SCR_FLUSH") == 1;
   const redundancy::RedundancySet& set =
       runtime_->context().redundancy_for(runtime_->window(), output).sets.front();
   return {{"scr_route", "1"},
           {"scr_type", std::string(config::route_type_name(route.type))},
-          {"scr_flush", output || route.keep_all ? "1" : "0"},
+          {"scr_flush", output || (route.keep_all && every_one) ? "1" : "0"},
           {"scr_copy_type", std::string(redundancy::scheme_name(set.scheme))},
           {"scr_set_size", std::to_string(set.size())}};
 }
 
-Result<std::unique_ptr<SharedFile>> Session::open_shared(std::shared_ptr<Communicator> comm,
+Result<std::unique_ptr<SharedFile>> Session::open_shared(const std::shared_ptr<Communicator>& comm,
                                                          const SharedOpen& how) {
   ++opens_;
   const bool ready = comm->all_true(!passive() && attached_ && homes_ != nullptr);
   if (!ready) return std::unique_ptr<SharedFile>();
   Hash plan;
-  if (comm->rank() == 0) plan = plan_shared(how, comm->size());
+  if (comm->rank() == 0) plan = claim_and_plan(how, comm->size());
   SCR_RETURN_IF_ERROR(broadcast_hash(*comm, plan, 0));
   const std::string kind(plan.value("KIND").value_or("PASS"));
   if (kind == "REFUSE") {
@@ -259,9 +350,10 @@ Result<std::unique_ptr<SharedFile>> Session::open_shared(std::shared_ptr<Communi
     return Status(static_cast<StatusCode>(code), std::string(plan.value("WHY").value_or("")),
                   static_cast<int>(error));
   }
-  if (kind == "EACH") return open_each(std::move(comm), how, plan);
-  if (kind == "LOGS") return open_logs(comm, how, plan);
-  return std::unique_ptr<SharedFile>();
+  if (kind != "EACH" && kind != "LOGS") return std::unique_ptr<SharedFile>();
+  auto opened = kind == "EACH" ? open_each(comm, how, plan) : open_logs(comm, how, plan);
+  if (!opened.ok() && comm->rank() == 0) release_claim(plan);
+  return opened;
 }
 
 // The newest version of the file, for reading, as this process can reach it.
@@ -279,32 +371,34 @@ Result<std::unique_ptr<File>> Session::open_version(const SharedOpen& how, const
 
 std::unique_ptr<File> Session::open_shared_copy(const Marker& marker) {
   const bool sealed = marker.dataset != runtime_->window();
+  // What was flushed in the meantime is the same if it is of this very dataset, checked as a whole.
+  const auto flushed = [&fs = fs_, prefix = prefix(), file = marker.file, id = marker.dataset,
+                        created = marker.created]() -> Result<std::unique_ptr<File>> {
+    SCR_ASSIGN_OR_RETURN(const auto location, flush::locate(fs, prefix, file, id));
+    if (location.dataset.created != created || !location.dataset.complete) {
+      return not_found(fmt::format("'{}' of dataset {} is not in '{}'", file, id, prefix));
+    }
+    return flush::open_stored(fs, prefix, location, flush::Verify::kWhole);
+  };
   return shared_file::as_file(
       std::make_unique<shared_file::LogReader>(
           *homes_, marker.id, log_opener(marker.dataset, marker.file, sealed), sealed),
-      prefix() + "/" + marker.file);
+      prefix() + "/" + marker.file, flushed);
 }
 
 // A file of one process, or one that is only read: each opens it as any program would.
-Result<std::unique_ptr<SharedFile>> Session::open_each(std::shared_ptr<Communicator> comm,
+Result<std::unique_ptr<SharedFile>> Session::open_each(const std::shared_ptr<Communicator>& comm,
                                                        const SharedOpen& how, const Hash& plan) {
   if (comm->size() == 1) {
     auto opened = open(how.name, options_of(how, plan.value("EXISTS") == "1"));
     return shared_file::open_file_backed(
-        std::move(comm),
-        opened.ok() ? Result<std::unique_ptr<File>>(std::move(opened->file)) : opened.status());
+        comm,
+        opened.ok() ? Result<std::unique_ptr<File>>(std::move(opened->file)) : opened.status(),
+        [this, plan] { release_claim(plan); });
   }
   auto file = open_version(how, plan);
   SCR_RETURN_IF_ERROR(agree_all(*comm, file.status(), "opening a file"));
-  const std::uint64_t number = [&] {
-    const std::lock_guard lock(mutex_);
-    return readers_++;
-  }();
-  const auto agreed = static_cast<std::int64_t>(comm->all_reduce(number, ReduceOp::kMax));
-  {
-    const std::lock_guard lock(mutex_);
-    readers_ = std::max(readers_, static_cast<std::uint64_t>(agreed) + 1);
-  }
+  const std::int64_t agreed = agree_number(*comm, readers_);
   LogFile::Options options;
   const std::int64_t first = first_rank_of(*comm);
   SCR_ASSIGN_OR_RETURN(options.id, service::make_id(kReaderDataset - agreed / kFilesOfDataset,
@@ -323,7 +417,7 @@ Result<std::unique_ptr<SharedFile>> Session::open_each(std::shared_ptr<Communica
                                                /*sealed=*/true);
   reader->set_base(std::shared_ptr<File>(std::move(*file)), info.size);
   Status status;
-  if (is_first) status = homes_->enter(options.id, options.place, {}, info.size);
+  if (is_first) status = homes_->create(options.id, info.size);
   SCR_RETURN_IF_ERROR(agree_all(*comm, status, "opening a file"));
   return std::unique_ptr<SharedFile>(
       std::make_unique<LogFile>(options, *homes_, nullptr, std::move(reader)));
@@ -359,7 +453,8 @@ Result<std::unique_ptr<SharedFile>> Session::open_logs(const std::shared_ptr<Com
     status = file.status();
     if (file.ok()) base = std::move(*file);
   }
-  const std::int64_t number = agree_number(*comm, absolute, goes_on);
+  const std::int64_t number =
+      goes_on ? number_in_window(absolute) : agree_number(*comm, next_index_);
   std::unique_ptr<shared_file::Log> log;
   if (status.ok()) status = enter_shared_window(entry, absolute, number, generation, goes_on, log);
   std::uint64_t base_size = 0;
@@ -371,14 +466,22 @@ Result<std::unique_ptr<SharedFile>> Session::open_logs(const std::shared_ptr<Com
   const LogPlace place{static_cast<std::uint32_t>(runtime_->context().rank()),
                        static_cast<std::uint32_t>(node_), entry.log_id};
   if (status.ok() && comm->rank() == 0) {
-    status = homes_->enter(entry.marker.id, place, {}, base_size);
+    status = homes_->create(entry.marker.id, base_size);
     if (status.ok()) status = homes_->set_pointer(entry.marker.id, 0);
   }
   status = agree_all(*comm, status, "opening a shared file");
   if (!status.ok()) {
+    if (comm->rank() == 0 && !goes_on && entry.marker.id != 0) (void)homes_->drop(entry.marker.id);
     const std::lock_guard lock(mutex_);
-    if (shared_window_.contains(absolute) && log) --shared_open_;
-    forget_shared(absolute);
+    if (log) {  // else there is only what was there before
+      --shared_open_;
+      if (goes_on) {
+        window_is_incomplete_ = true;
+        log::error("'{}' is lost, for it could not be opened again: {}", absolute,
+                   status.message());
+      }
+      forget_shared(absolute);
+    }
     return status;
   }
   auto reader = std::make_unique<shared_file::LogReader>(
@@ -394,8 +497,11 @@ Result<std::unique_ptr<SharedFile>> Session::open_logs(const std::shared_ptr<Com
   options.name = absolute;
   options.goes_on = goes_on;
   options.created = plan.value("EXISTS") != "1";
-  options.closed = [this, absolute, first = comm->rank() == 0](const LogFile::Closed& closed) {
-    return shared_closed(absolute, closed, first);
+  options.closed = [this, absolute, plan,
+                    first = comm->rank() == 0](const LogFile::Closed& closed) {
+    const Status known = shared_closed(absolute, closed, first);
+    if (first) release_claim(plan);
+    return known;
   };
   // Others can open the file once it is synced, but what it has of an older version they would not
   // find.
@@ -424,17 +530,29 @@ bool Session::is_same_shared(const std::string& absolute, const Hash& plan, int 
          plan.value("ID") == std::to_string(known->second.marker.id);
 }
 
-// Collective: the number of the file in the window, the same on all processes.
-std::int64_t Session::agree_number(Communicator& comm, const std::string& absolute, bool goes_on) {
-  std::int64_t mine = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    mine = goes_on ? shared_window_.at(absolute).number : next_index_;
-  }
-  const std::int64_t number = comm.all_reduce(mine, ReduceOp::kMax);
+std::int64_t Session::number_in_window(const std::string& absolute) {
   const std::lock_guard lock(mutex_);
-  next_index_ = std::max(next_index_, static_cast<int>(number) + 1);
-  return number;
+  return shared_window_.at(absolute).number;
+}
+
+// Collective: a number that is the same on all processes, and that none of them has given to
+// another file; other threads may be about to agree on one for theirs.
+std::int64_t Session::agree_number(Communicator& comm, std::int64_t& next) {
+  for (;;) {
+    std::int64_t number = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      number = next;
+    }
+    number = comm.all_reduce(number, ReduceOp::kMax);
+    bool free = false;
+    {
+      const std::lock_guard lock(mutex_);
+      free = number >= next;
+      if (free) next = number + 1;
+    }
+    if (comm.all_true(free)) return number;
+  }
 }
 
 // Lists the log of this process in the window and makes it.
@@ -445,6 +563,7 @@ Status Session::enter_shared_window(SharedWindowFile& entry, const std::string& 
   const DatasetDescriptor& dataset = runtime_->window_dataset();
   const std::string& relative = entry.route.relative;
   entry.number = static_cast<int>(number);
+  next_index_ = std::max(next_index_, number + 1);  // the window may have been sealed since
   SCR_ASSIGN_OR_RETURN(entry.log_id,
                        service::make_id(dataset.id, runtime_->context().rank(), number));
   SCR_ASSIGN_OR_RETURN(const std::uint64_t id,
@@ -457,11 +576,11 @@ Status Session::enter_shared_window(SharedWindowFile& entry, const std::string& 
     entry.marker.generation = std::max(entry.marker.generation, generation);
     SCR_ASSIGN_OR_RETURN(log, shared_file::Log::reopen(fs_, entry.path));
   } else {
-    if (shared_window_.contains(absolute)) forget_shared(absolute);  // an older version
-    SCR_ASSIGN_OR_RETURN(entry.path, runtime_->route_log(relative));
-    auto made = shared_file::Log::create(fs_, entry.path);
+    SCR_RETURN_IF_ERROR(set_aside(absolute, entry));
+    auto made = make_log(entry);
     if (!made.ok()) {
       (void)runtime_->unregister_file(shared_file::log_name(absolute, runtime_->context().rank()));
+      put_back(absolute, entry);
       return made.status();
     }
     log = std::move(*made);
@@ -470,8 +589,69 @@ Status Session::enter_shared_window(SharedWindowFile& entry, const std::string& 
   entry.open = true;
   shared_window_[absolute] = entry;
   ++shared_open_;
-  const Directory& cache = *runtime_->context().redundancy_for(dataset.id, false).store->directory;
+  return publish_log(entry);
+}
+
+Result<std::unique_ptr<shared_file::Log>> Session::make_log(SharedWindowFile& entry) {
+  SCR_ASSIGN_OR_RETURN(entry.path, runtime_->route_log(entry.route.relative));
+  return shared_file::Log::create(fs_, entry.path);
+}
+
+Status Session::publish_log(const SharedWindowFile& entry) {
+  const Directory& cache =
+      *runtime_->context().redundancy_for(runtime_->window(), false).store->directory;
   return exports_->publish(entry.log_id, cache, entry.path.substr(cache.path().size() + 1));
+}
+
+// An older version of the file in this window, of other processes: the new one has bytes of it
+// until it is closed, so its log stays beside the new one. It is no file of the window any more.
+Status Session::set_aside(const std::string& absolute, SharedWindowFile& entry) {
+  const auto known = shared_window_.find(absolute);
+  if (known == shared_window_.end()) return {};
+  auto older = std::make_shared<SharedWindowFile>(known->second);
+  older->path += fmt::format(".{}", older->number);
+  SCR_RETURN_IF_ERROR(fs_.rename(known->second.path, older->path));
+  entry.older = older;
+  shared_window_.erase(known);
+  Status status = publish_log(*older);
+  if (status.ok()) {
+    status = runtime_->unregister_file(shared_file::log_name(absolute, runtime_->context().rank()));
+  }
+  if (!status.ok()) put_back(absolute, entry);
+  return status;
+}
+
+// There is no new version after all.
+void Session::put_back(const std::string& absolute, const SharedWindowFile& entry) {
+  if (!entry.older) return;
+  SharedWindowFile older = *entry.older;
+  const std::string aside = older.path;
+  auto path = runtime_->route_log(older.route.relative);
+  Status status = path.status();
+  if (status.ok()) {
+    older.path = *path;
+    status = fs_.rename(aside, older.path);
+  }
+  if (status.ok()) status = publish_log(older);
+  if (!status.ok()) {
+    window_is_incomplete_ = true;
+    log::error("'{}' is lost, for its log cannot be put back: {}", absolute, status.message());
+    return;
+  }
+  runtime_->note_checksum(older.path, std::nullopt);
+  shared_window_[absolute] = older;
+}
+
+// The new version is complete.
+void Session::forget_older(SharedWindowFile& entry) {
+  if (!entry.older) return;
+  (void)exports_->withdraw(entry.older->log_id);
+  if (entry.older->first_rank == runtime_->context().rank()) {
+    (void)homes_->drop(entry.older->marker.id);
+  }
+  Status status = fs_.remove_if_exists(entry.older->path);
+  if (!status.ok()) log::warning("{}", status.message());
+  entry.older.reset();
 }
 
 // On the first process: processes that do not have the file open find what was written so far.
@@ -517,6 +697,7 @@ Status Session::shared_closed(const std::string& absolute, const LogFile::Closed
     forget_shared(absolute);
   } else {
     runtime_->note_checksum(entry.path, closed.log_crc);
+    forget_older(entry);
     if (first) {
       counts_.bytes += closed.size;
       entry.marker.written = now_ns();
@@ -540,6 +721,7 @@ void Session::forget_shared(const std::string& absolute) {
     status = runtime_->unregister_file(shared_file::log_name(absolute, runtime_->context().rank()));
   }
   if (!status.ok()) log::warning("{}", status.message());
+  put_back(absolute, entry);
 }
 
 // --- files that stay open ------------------------------------------------------------------------
@@ -580,6 +762,7 @@ void Session::forget_moved(const std::string& absolute, std::string_view why) {
   --shared_open_;
   shared_moved_.insert(absolute);
   hide(absolute);
+  forget_older(known->second);
   forget_shared(absolute);
 }
 
@@ -588,14 +771,26 @@ void Session::forget_moved(const std::string& absolute, std::string_view why) {
 void Session::move_passed_shared() {
   constexpr int kPassed = 2;
   constexpr std::chrono::seconds kAtLeast(5);
+  const auto now = std::chrono::steady_clock::now();
+  move_open_shared("stays open", [&](const SharedWindowFile& file) {
+    return file.passed >= kPassed && now - file.opened >= kAtLeast;
+  });
+}
+
+// The same at the end of the run: what the program has not closed is all there is of these files.
+void Session::move_all_shared() {
+  for (auto& [absolute, file] : shared_window_) file.passed = 0;
+  move_open_shared("was not closed", [](const SharedWindowFile& file) { return file.passed >= 0; });
+}
+
+void Session::move_open_shared(std::string_view why,
+                               const std::function<bool(const SharedWindowFile&)>& is_due) {
   const Sealing guard;
   Communicator& world = runtime_->context().world();
   for (;;) {
-    const auto now = std::chrono::steady_clock::now();
     std::uint64_t proposed = 0;
     for (const auto& [absolute, file] : shared_window_) {
-      if (file.file != nullptr && file.first_rank == world.rank() && file.passed >= kPassed &&
-          now - file.opened >= kAtLeast) {
+      if (file.file != nullptr && file.first_rank == world.rank() && is_due(file)) {
         proposed = std::max(proposed, file.marker.id);
       }
     }
@@ -611,7 +806,7 @@ void Session::move_passed_shared() {
     }
     const std::string absolute = found->first;
     if (move_shared(absolute, *found->second.file, world).ok()) {
-      forget_moved(absolute, "stays open");
+      forget_moved(absolute, why);
     } else {
       found->second.passed = std::numeric_limits<int>::min();
     }
@@ -642,24 +837,102 @@ Status Session::write_out(const SharedWindowFile& file, const std::string& to) {
   return plain->close();
 }
 
-// Collective: shared files of a window that could not be completed go to their names.
-bool Session::rescue_shared() {
+// Collective over the world: what several processes have of a file, in a new file of that name.
+// Those that have nothing of it have no `file`. The same result everywhere.
+bool Session::write_out_together(const SharedWindowFile* file, const std::string& to) {
   Communicator& world = runtime_->context().world();
   Status status;
-  for (const auto& [absolute, file] : shared_window_) {
-    Status one = write_out(file, absolute + ".scr-rescue");
-    if (status.ok()) status = one;
+  if (file != nullptr && file->first_rank == world.rank()) {
+    // What a run that failed has left there is no part of it.
+    auto made = fs_.open(to, OpenOptions::create_truncate());
+    status = made.ok() ? (*made)->close() : made.status();
   }
-  const bool all = agree(world, status, "saving shared files").ok();
-  for (const auto& [absolute, file] : shared_window_) {
-    if (file.first_rank != runtime_->context().rank()) continue;
-    const std::string temporary = absolute + ".scr-rescue";
-    Status done = all ? fs_.rename(temporary, absolute) : fs_.remove_if_exists(temporary);
-    if (!done.ok()) log::error("'{}': {}", absolute, done.message());
-    drop_marker(file.marker);
+  if (!agree(world, status, "saving a shared file").ok()) return false;
+  if (file != nullptr) status = write_out(*file, to);
+  return agree(world, status, "saving a shared file").ok();
+}
+
+// Collective over the world: visits the files of the window that some process wants, in the same
+// order everywhere; a process that has nothing of a file, or does not want it, gets none.
+void Session::each_shared(const WantsShared& wants, const VisitShared& visit) {
+  constexpr auto kNone = std::numeric_limits<std::uint64_t>::max();
+  for (std::uint64_t id = 0;;) {
+    std::uint64_t next = kNone;
+    const std::pair<const std::string, SharedWindowFile>* mine = nullptr;
+    for (const auto& entry : shared_window_) {
+      const std::uint64_t found = entry.second.marker.id;
+      if (found <= id || found >= next || !wants(entry.first)) continue;
+      next = found;
+      mine = &entry;
+    }
+    id = runtime_->context().world().all_reduce(next, ReduceOp::kMin);
+    if (id == kNone) return;
+    if (next != id) mine = nullptr;
+    visit(mine != nullptr ? mine->first : std::string(), mine != nullptr ? &mine->second : nullptr);
   }
-  world.barrier();
+}
+
+// Collective: shared files of a window that could not be completed go to their names, each by
+// itself: one that cannot be saved does not take others with it.
+bool Session::rescue_shared() {
+  Communicator& world = runtime_->context().world();
+  bool all = true;
+  each_shared([](const std::string&) { return true; },
+              [&](const std::string& name, const SharedWindowFile* file) {
+                const std::string temporary = name + ".scr-rescue";
+                bool saved = write_out_together(file, temporary);
+                if (file != nullptr && file->first_rank == world.rank()) {
+                  Status status =
+                      saved ? fs_.rename(temporary, name) : fs_.remove_if_exists(temporary);
+                  saved = saved && status.ok();
+                  if (!status.ok()) log::error("'{}': {}", name, status.message());
+                  drop_marker(file->marker);
+                }
+                saved = world.all_true(saved);
+                if (!saved && file != nullptr) tell_where_log_stays(name, *file);
+                all = all && saved;
+              });
   return all;
+}
+
+void Session::tell_where_log_stays(const std::string& name, const SharedWindowFile& file) const {
+  log::error(
+      "'{}' could not be written; what this process wrote of it stays in '{}' on {}: save it "
+      "before the next run",
+      name, file.path, host());
+}
+
+// Collective: files of these names that others have written at the same time, who have the name
+// now.
+void Session::save_shared_conflicts(const std::set<std::string>& names) {
+  const int rank = runtime_->context().rank();
+  each_shared([&](const std::string& name) { return names.contains(name); },
+              [&](const std::string& name, const SharedWindowFile* file) {
+                const std::string to =
+                    file != nullptr ? conflict_name(name, file->first_rank) : std::string();
+                const bool saved = write_out_together(file, to);
+                if (file == nullptr) return;
+                if (saved && file->first_rank == rank) tell_of_conflict(name, to);
+                if (saved) return;
+                tell_where_log_stays(to, *file);
+                // Out of the way of forget_shared().
+                const std::string kept = file->path + ".scr-conflict";
+                Status status = fs_.rename(file->path, kept);
+                log::error("'{}' has become '{}'{}", file->path, kept,
+                           status.ok() ? "" : fmt::format(": {}", status.message()));
+              });
+}
+
+std::string Session::conflict_name(const std::string& absolute, int rank) {
+  return fmt::format("{}.scr-conflict.{}", absolute, rank);
+}
+
+void Session::tell_of_conflict(const std::string& absolute, const std::string& kept) {
+  log::error(
+      "'{}' was written by processes that did not have it open together; one version gets the "
+      "name, another is in '{}': open a file with all processes that write it, or one after the "
+      "other",
+      absolute, kept);
 }
 
 // --- after a restart -----------------------------------------------------------------------------
@@ -682,6 +955,7 @@ Status Session::announce_log(const FilemapEntry& entry, const FileMeta& meta) {
   for (const shared_file::LogEntry& e : table.entries) {
     extents.push_back({e.offset, e.length, e.log_offset, {1, table.rank, 0}});
   }
+  if (table.rank == table.first_rank) SCR_RETURN_IF_ERROR(homes_->create(id, table.size));
   SCR_RETURN_IF_ERROR(homes_->restore(id, place, extents, table.size));
   shared_sealed_[dataset].push_back({id, place.id, table.rank == table.first_rank});
   if (table.rank != table.first_rank) return {};

@@ -4,9 +4,9 @@
 
 namespace scr::routing {
 
-Result<std::unique_ptr<shared_file::SharedFile>> open_shared(std::shared_ptr<Communicator> comm,
-                                                             const SharedOpen& how) {
-  return Session::process().open_shared(std::move(comm), how);
+Result<std::unique_ptr<shared_file::SharedFile>> open_shared(
+    const std::shared_ptr<Communicator>& comm, const SharedOpen& how) {
+  return Session::process().open_shared(comm, how);
 }
 
 std::map<std::string, std::string> hints_in_force(const SharedOpen& how) {

@@ -22,8 +22,8 @@ struct SharedOpen {
 
 // Collective over `comm`, a private copy of the program's communicator that the file keeps. No
 // file: h5scr has nothing to do with it, and MPI opens it. An error is the same on all processes.
-Result<std::unique_ptr<shared_file::SharedFile>> open_shared(std::shared_ptr<Communicator> comm,
-                                                             const SharedOpen& how);
+Result<std::unique_ptr<shared_file::SharedFile>> open_shared(
+    const std::shared_ptr<Communicator>& comm, const SharedOpen& how);
 
 // The hints that are in force for a file that was opened so, of those that h5scr knows: redundancy
 // is that of the run, whatever the program wished.

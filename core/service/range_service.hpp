@@ -2,8 +2,9 @@
 //
 // One process of a node runs a RangeServer, a background thread that answers to whoever has the
 // job's key; every process of the job may open_remote() a file of another node by its id.
-// Read-only; requests name ids, never paths. Wire format and what it defends against:
-// docs/formats/range-service.md. No MPI. All functions are thread-safe.
+// Files are only read, and requests name ids, never paths; calls go to a handler, which keeps what
+// the nodes know of shared files (core/shared_file/home.hpp). Wire format and what it defends
+// against: docs/formats/range-service.md. No MPI. All functions are thread-safe.
 //
 // After a fork the child has no server, and files that its parent opened fail; it may open its own.
 #pragma once

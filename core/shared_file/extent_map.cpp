@@ -100,18 +100,19 @@ void ExtentMap::truncate(std::uint64_t size, const Stamp& stamp) {
   }
 }
 
-std::vector<Piece> ExtentMap::find(std::uint64_t offset, std::uint64_t length) const {
+std::vector<Piece> ExtentMap::find(std::uint64_t offset, std::uint64_t length,
+                                   std::size_t most) const {
   std::vector<Piece> pieces;
   std::uint64_t position = offset;
   const std::uint64_t end = offset + length;
-  for (auto it = first_at_or_before(offset); position < end; ++it) {
+  for (auto it = first_at_or_before(offset); position < end && pieces.size() < most; ++it) {
     const bool none = it == extents_.end() || it->second.offset >= end;
     const std::uint64_t next = none ? end : it->second.offset;
     if (next > position) {
       pieces.push_back({position, next - position, std::nullopt});
       position = next;
     }
-    if (none) break;
+    if (none || pieces.size() == most) break;
     const std::uint64_t stop = std::min(end, it->second.end());
     pieces.push_back({position, stop - position, cut(it->second, position, stop)});
     position = stop;
@@ -127,6 +128,13 @@ std::uint64_t ExtentMap::size() const {
 
 void ExtentMap::for_each(const std::function<void(const Extent&)>& visit) const {
   for (const auto& [offset, extent] : extents_) visit(extent);
+}
+
+void ExtentMap::visit_from(std::uint64_t offset,
+                           const std::function<bool(const Extent&)>& visit) const {
+  for (auto it = extents_.lower_bound(offset); it != extents_.end(); ++it) {
+    if (!visit(it->second)) return;
+  }
 }
 
 void ExtentMap::clear() {

@@ -10,6 +10,7 @@
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -51,12 +52,15 @@ class ExtentMap {
   // The file was cut or extended to `size` at that time: earlier writes beyond it are gone.
   void truncate(std::uint64_t size, const Stamp& stamp);
 
-  // The bytes of [offset, offset + length), in order, without gaps.
-  std::vector<Piece> find(std::uint64_t offset, std::uint64_t length) const;
+  // The bytes of [offset, offset + length), in order, without gaps; the first `most` pieces.
+  std::vector<Piece> find(std::uint64_t offset, std::uint64_t length,
+                          std::size_t most = std::numeric_limits<std::size_t>::max()) const;
   // Where the file ends: after its last byte, or where it was extended to.
   std::uint64_t size() const;
   std::size_t count() const { return extents_.size(); }
   void for_each(const std::function<void(const Extent&)>& visit) const;
+  // Those that begin at `offset` or after, until `visit` says no.
+  void visit_from(std::uint64_t offset, const std::function<bool(const Extent&)>& visit) const;
   void clear();
 
  private:

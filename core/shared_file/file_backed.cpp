@@ -80,8 +80,11 @@ class NodeState {
 class FileBacked final : public SharedFile {
  public:
   FileBacked(std::shared_ptr<Communicator> comm, std::unique_ptr<File> file,
-             std::unique_ptr<NodeState> node)
-      : comm_(std::move(comm)), file_(std::move(file)), node_(std::move(node)) {}
+             std::unique_ptr<NodeState> node, std::function<void()> closed)
+      : comm_(std::move(comm)),
+        file_(std::move(file)),
+        node_(std::move(node)),
+        closed_(std::move(closed)) {}
 
   Status write(std::span<const Range> ranges, std::span<const std::byte> data) override {
     for (const Range& range : ranges) {
@@ -122,7 +125,11 @@ class FileBacked final : public SharedFile {
   Status lock() override { return node_->lock(); }
   Status unlock() override { return node_->unlock(); }
 
-  Status close() override { return agree_all(*comm_, file_->close(), "closing a file"); }
+  Status close() override {
+    const Status status = file_->close();
+    if (closed_) closed_();
+    return agree_all(*comm_, status, "closing a file");
+  }
 
  private:
   // Rank 0 does it when all have come, and nobody goes on before it is done.
@@ -135,16 +142,18 @@ class FileBacked final : public SharedFile {
   std::shared_ptr<Communicator> comm_;
   std::unique_ptr<File> file_;
   std::unique_ptr<NodeState> node_;
+  std::function<void()> closed_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<SharedFile>> open_file_backed(std::shared_ptr<Communicator> comm,
-                                                     Result<std::unique_ptr<File>> mine) {
+                                                     Result<std::unique_ptr<File>> mine,
+                                                     std::function<void()> closed) {
   SCR_RETURN_IF_ERROR(agree_all(*comm, mine.status(), "opening a file"));
   SCR_ASSIGN_OR_RETURN(auto node, NodeState::make(*comm));
-  return std::unique_ptr<SharedFile>(
-      std::make_unique<FileBacked>(std::move(comm), *std::move(mine), std::move(node)));
+  return std::unique_ptr<SharedFile>(std::make_unique<FileBacked>(
+      std::move(comm), *std::move(mine), std::move(node), std::move(closed)));
 }
 
 }  // namespace scr::shared_file

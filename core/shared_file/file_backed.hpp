@@ -3,6 +3,7 @@
 // at once.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "core/base/filesystem.hpp"
@@ -13,8 +14,9 @@ namespace scr::shared_file {
 
 // Collective: `mine` is this process's open file, or why it could not be opened; if that failed
 // anywhere, all get the error. Several processes must be on one node (their shared pointer and lock
-// are).
+// are). `closed` is called when this process has closed its file.
 Result<std::unique_ptr<SharedFile>> open_file_backed(std::shared_ptr<Communicator> comm,
-                                                     Result<std::unique_ptr<File>> mine);
+                                                     Result<std::unique_ptr<File>> mine,
+                                                     std::function<void()> closed = {});
 
 }  // namespace scr::shared_file

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/base/checksum.hpp"
+
 namespace scr::shared_file {
 
 namespace {
@@ -20,6 +22,10 @@ enum class Op : std::uint8_t {
   kSetPointer = 9,
   kLock = 10,
   kUnlock = 11,
+  kCreate = 12,
+  kCost = 13,
+  kClaim = 14,  // of a name; the owner is in the place of the file's id
+  kRelease = 15,
 };
 
 // Requests and answers stay below the 1 MiB of the service.
@@ -28,6 +34,9 @@ constexpr std::size_t kMostRanges = 50'000;
 constexpr std::size_t kMostLocations = 20'000;
 constexpr std::uint64_t kFarthest = std::uint64_t{1} << 63U;
 constexpr std::uint32_t kHole = 0xffffffff;
+constexpr std::size_t kLongestName = 65536;
+// Of an extent in the map, with what the map itself and the allocator add.
+constexpr std::uint64_t kExtentMemory = sizeof(Extent) + 64;
 
 WireWriter begin(Op op, std::uint64_t file) {
   WireWriter out;
@@ -43,6 +52,10 @@ bool is_range(std::uint64_t offset, std::uint64_t length) {
 }
 
 Bytes number(std::uint64_t value) { return WireWriter().u64(value).take(); }
+
+std::string text_of(ByteView bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 }  // namespace
 
@@ -63,7 +76,16 @@ Result<Bytes> Home::handle(ByteView request) {
     files_.erase(id);
     return Bytes();
   }
-  FileState& file = files_[id];
+  if (op == Op::kCreate) return create(id, in);
+  if (op == Op::kClaim) return claim(id, in.rest());
+  if (op == Op::kRelease) return release(id, in.rest());
+  if (op == Op::kRestore) files_.try_emplace(id);
+  const auto known = files_.find(id);
+  // Not a file without bytes: who reads would get zeros for what was dropped.
+  if (known == files_.end()) {
+    return not_found(fmt::format("a shared file ({:#x}) is not known any more on its node", id));
+  }
+  FileState& file = known->second;
   switch (op) {
     case Op::kEnter:
     case Op::kRestore:
@@ -74,6 +96,11 @@ Result<Bytes> Home::handle(ByteView request) {
       return list(file, in);
     case Op::kSize:
       return number(file.size);
+    case Op::kCost:
+      return WireWriter()
+          .u64(file.extents.count())
+          .u64(file.extents.count() * kExtentMemory)
+          .take();
     case Op::kTruncate: {
       file.size = in.u64();
       if (!in.ok()) return bad_request();
@@ -99,6 +126,30 @@ Result<Bytes> Home::handle(ByteView request) {
     default:
       return bad_request();
   }
+}
+
+Result<Bytes> Home::create(std::uint64_t id, WireReader& in) {
+  const std::uint64_t size = in.u64();
+  if (!in.ok() || size > kFarthest) return bad_request();
+  FileState& file = files_[id];
+  file.size = std::max(file.size, size);
+  return Bytes();
+}
+
+Result<Bytes> Home::claim(std::uint64_t owner, ByteView name) {
+  if (owner == 0 || name.empty() || name.size() > kLongestName) return bad_request();
+  Claim& known = claims_[text_of(name)];
+  if (known.times == 0) known.owner = owner;
+  if (known.owner != owner) return number(0);
+  ++known.times;
+  return number(1);
+}
+
+Result<Bytes> Home::release(std::uint64_t owner, ByteView name) {
+  const auto known = claims_.find(text_of(name));
+  if (known == claims_.end() || known->second.owner != owner) return Bytes();
+  if (--known->second.times == 0) claims_.erase(known);
+  return Bytes();
 }
 
 Result<Bytes> Home::enter(FileState& file, WireReader& in, bool with_stamps) {
@@ -145,8 +196,8 @@ Result<Bytes> Home::look_up(FileState& file, WireReader& in) {
     const std::uint64_t offset = in.u64();
     const std::uint64_t length = in.u64();
     if (!is_range(offset, length)) return bad_request();
-    for (const Piece& piece : file.extents.find(offset, length)) {
-      if (found++ == kMostLocations) break;
+    for (const Piece& piece : file.extents.find(offset, length, kMostLocations - found)) {
+      ++found;
       std::uint32_t log = kHole;
       if (piece.source) {
         const auto next = static_cast<std::uint32_t>(numbers.size());
@@ -157,7 +208,6 @@ Result<Bytes> Home::look_up(FileState& file, WireReader& in) {
       covered += piece.length;
     }
   }
-  found = static_cast<std::uint32_t>(std::min<std::size_t>(found, kMostLocations));
   WireWriter out;
   out.u64(covered).u32(found).u32(static_cast<std::uint32_t>(numbers.size()));
   Bytes answer = out.take();
@@ -181,14 +231,15 @@ Result<Bytes> Home::list(FileState& file, WireReader& in) {
   WireWriter out;
   std::uint64_t next = 0;
   std::size_t count = 0;
-  file.extents.for_each([&](const Extent& extent) {
-    if (extent.stamp.rank != rank || extent.offset < from) return;
-    if (count++ < kMostLocations) {
-      out.u64(extent.offset).u64(extent.length).u64(extent.log_offset);
-      out.u64(extent.stamp.epoch).u64(extent.stamp.sequence);
-    } else if (next == 0) {
+  file.extents.visit_from(from, [&](const Extent& extent) {
+    if (extent.stamp.rank != rank) return true;
+    if (count++ == kMostLocations) {
       next = extent.offset;
+      return false;
     }
+    out.u64(extent.offset).u64(extent.length).u64(extent.log_offset);
+    out.u64(extent.stamp.epoch).u64(extent.stamp.sequence);
+    return true;
   });
   out.u64(next);
   return out.take();
@@ -200,6 +251,29 @@ Result<Bytes> Homes::ask(int node, Bytes request) const {
   std::vector<Message> messages;
   messages.push_back({node, std::move(request)});
   return std::move(transport_(std::move(messages)).front());
+}
+
+// To every node; the first error, if there is one.
+Result<std::vector<Bytes>> Homes::ask_all(const Bytes& request) const {
+  std::vector<Message> messages;
+  for (int node = 0; node < nodes_; ++node) messages.push_back({node, request});
+  std::vector<Bytes> answers;
+  Status first;
+  for (auto& answer : transport_(std::move(messages))) {
+    if (first.ok()) first = answer.status();
+    if (answer.ok()) answers.push_back(*std::move(answer));
+  }
+  SCR_RETURN_IF_ERROR(first);
+  return answers;
+}
+
+int Homes::home_of_name(const std::string& name) const {
+  return static_cast<int>(crc32(std::as_bytes(std::span(name))) %
+                          static_cast<std::uint32_t>(nodes_));
+}
+
+Status Homes::create(std::uint64_t file, std::uint64_t size) const {
+  return ask_all(begin(Op::kCreate, file).u64(size).take()).status();
 }
 
 Status Homes::enter(std::uint64_t file, const LogPlace& log, std::span<const Extent> extents,
@@ -371,24 +445,23 @@ Result<std::uint64_t> Homes::size(std::uint64_t file) const {
 }
 
 Status Homes::truncate(std::uint64_t file, std::uint64_t size) const {
-  std::vector<Message> messages;
-  for (int node = 0; node < nodes_; ++node) {
-    WireWriter out = begin(Op::kTruncate, file);
-    messages.push_back({node, out.u64(size).take()});
-  }
-  for (const auto& answer : transport_(std::move(messages))) SCR_RETURN_IF_ERROR(answer.status());
-  return {};
+  return ask_all(begin(Op::kTruncate, file).u64(size).take()).status();
 }
 
 Status Homes::drop(std::uint64_t file) const {
-  std::vector<Message> messages;
-  for (int node = 0; node < nodes_; ++node)
-    messages.push_back({node, begin(Op::kDrop, file).take()});
-  Status first;
-  for (const auto& answer : transport_(std::move(messages))) {
-    if (first.ok()) first = answer.status();
+  return ask_all(begin(Op::kDrop, file).take()).status();
+}
+
+Result<IndexCost> Homes::cost(std::uint64_t file) const {
+  SCR_ASSIGN_OR_RETURN(const auto answers, ask_all(begin(Op::kCost, file).take()));
+  IndexCost cost;
+  for (const Bytes& answer : answers) {
+    WireReader in(answer);
+    cost.extents += in.u64();
+    cost.bytes += in.u64();
+    if (!in.ok()) return bad_answer();
   }
-  return first;
+  return cost;
 }
 
 Result<std::uint64_t> Homes::add_to_pointer(std::uint64_t file, std::uint64_t by) const {
@@ -417,6 +490,20 @@ Result<bool> Homes::try_lock(std::uint64_t file, std::uint64_t owner) const {
 Status Homes::unlock(std::uint64_t file, std::uint64_t owner) const {
   WireWriter out = begin(Op::kUnlock, file);
   return ask(home_of(file, 0), out.u64(owner).take()).status();
+}
+
+Result<bool> Homes::claim(const std::string& name, std::uint64_t owner) const {
+  WireWriter out = begin(Op::kClaim, owner);
+  SCR_ASSIGN_OR_RETURN(const Bytes answer, ask(home_of_name(name), out.text(name).take()));
+  WireReader in(answer);
+  const bool got = in.u64() == 1;
+  if (!in.ok()) return bad_answer();
+  return got;
+}
+
+Status Homes::release(const std::string& name, std::uint64_t owner) const {
+  WireWriter out = begin(Op::kRelease, owner);
+  return ask(home_of_name(name), out.text(name).take()).status();
 }
 
 }  // namespace scr::shared_file

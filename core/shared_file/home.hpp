@@ -7,6 +7,11 @@
 // it dies with the run, and so do files that are not sealed; those that are tell what they hold at
 // the start of the next run.
 //
+// Every home is told of a file when it is made, also those that no bytes come to: bytes that a home
+// does not know are holes, so a home that does not know the file must say so.
+//
+// A name has one home, too, which knows who has the file of that name open for writing.
+//
 // Wire format: docs/formats/shared-file.md. Thread-safe.
 #pragma once
 
@@ -14,6 +19,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <string>
 
 #include "core/base/status.hpp"
 #include "core/shared_file/extent_map.hpp"
@@ -39,6 +45,12 @@ struct Location {
   std::optional<LogPlace> log;
 };
 
+// What a file costs its homes.
+struct IndexCost {
+  std::uint64_t extents = 0;
+  std::uint64_t bytes = 0;  // of memory, about
+};
+
 class Home {
  public:
   // Answers a request made by Homes.
@@ -54,12 +66,20 @@ class Home {
     std::uint64_t pointer = 0;
     std::uint64_t lock_owner = 0;
   };
+  struct Claim {
+    std::uint64_t owner = 0;
+    std::uint64_t times = 0;
+  };
+  Result<Bytes> create(std::uint64_t id, WireReader& in);
+  Result<Bytes> claim(std::uint64_t owner, ByteView name);
+  Result<Bytes> release(std::uint64_t owner, ByteView name);
   Result<Bytes> enter(FileState& file, WireReader& in, bool with_stamps);
   static Result<Bytes> look_up(FileState& file, WireReader& in);
   static Result<Bytes> list(FileState& file, WireReader& in);
 
   mutable std::mutex mutex_;
   std::map<std::uint64_t, FileState> files_;
+  std::map<std::string, Claim> claims_;
 };
 
 // The homes of all nodes, as a process sees them.
@@ -73,10 +93,12 @@ class Homes {
   using Transport = std::function<std::vector<Result<Bytes>>(std::vector<Message>)>;
   Homes(int nodes, Transport transport) : nodes_(nodes), transport_(std::move(transport)) {}
 
+  // Tells all homes of a file, which has nothing but a size. One that is known is left as it is.
+  Status create(std::uint64_t file, std::uint64_t size) const;
   // Tells of writes, the later ones last. `size`: the file reaches at least to there.
   Status enter(std::uint64_t file, const LogPlace& log, std::span<const Extent> extents,
                std::uint64_t size) const;
-  // Tells of writes of an earlier run, with their stamps.
+  // Tells of writes of an earlier run, with their stamps; the homes need not know the file yet.
   Status restore(std::uint64_t file, const LogPlace& log, std::span<const Extent> extents,
                  std::uint64_t size) const;
   // In the order of the ranges, without gaps.
@@ -88,12 +110,18 @@ class Homes {
   // For one process while the others wait.
   Status truncate(std::uint64_t file, std::uint64_t size) const;
   Status drop(std::uint64_t file) const;
+  Result<IndexCost> cost(std::uint64_t file) const;
 
   Result<std::uint64_t> add_to_pointer(std::uint64_t file, std::uint64_t by) const;
   Status set_pointer(std::uint64_t file, std::uint64_t to) const;
   // False if somebody else has it. `owner` is not 0.
   Result<bool> try_lock(std::uint64_t file, std::uint64_t owner) const;
   Status unlock(std::uint64_t file, std::uint64_t owner) const;
+
+  // Of several that want to write a file of this name, one has it, until it has released it as
+  // often as it has claimed it. False: somebody else has it. `owner` is not 0.
+  Result<bool> claim(const std::string& name, std::uint64_t owner) const;
+  Status release(const std::string& name, std::uint64_t owner) const;
 
   int nodes() const { return nodes_; }
   int home_of(std::uint64_t file, std::uint64_t offset) const {
@@ -102,6 +130,8 @@ class Homes {
 
  private:
   Result<Bytes> ask(int node, Bytes request) const;
+  Result<std::vector<Bytes>> ask_all(const Bytes& request) const;
+  int home_of_name(const std::string& name) const;
   Status enter(std::uint64_t file, const LogPlace& log, std::span<const Extent> extents,
                std::uint64_t size, bool with_stamps) const;
   Status look_up_at(std::uint64_t file, int node, std::vector<Range> ranges,

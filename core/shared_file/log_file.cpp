@@ -7,6 +7,9 @@
 #include <numeric>
 #include <thread>
 
+#include "core/base/byte_size.hpp"
+#include "core/base/log.hpp"
+
 namespace scr::shared_file {
 
 Status LogFile::read_only() const {
@@ -142,20 +145,27 @@ Status LogFile::set_pointer(std::uint64_t to) {
   return homes_.set_pointer(options_.id, to);
 }
 
+// To the home a process is one owner.
 Status LogFile::lock() {
   constexpr std::chrono::microseconds kLongest(5000);
   std::chrono::microseconds pause(20);
+  threads_.lock();
   for (;;) {
-    SCR_ASSIGN_OR_RETURN(const bool got, homes_.try_lock(options_.id, options_.place.rank + 1));
-    if (got) return {};
+    auto got = homes_.try_lock(options_.id, options_.place.rank + 1);
+    if (!got.ok()) threads_.unlock();
+    SCR_RETURN_IF_ERROR(got.status());
+    if (*got) return {};
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, kLongest);
   }
 }
 
 Status LogFile::unlock() {
-  SCR_RETURN_IF_ERROR(publish());
-  return homes_.unlock(options_.id, options_.place.rank + 1);
+  const Status published = publish();
+  // Also if that failed: others wait for it.
+  const Status unlocked = homes_.unlock(options_.id, options_.place.rank + 1);
+  threads_.unlock();
+  return published.ok() ? unlocked : published;
 }
 
 // What of the earlier version is still part of the file becomes part of the new one; every process
@@ -279,6 +289,14 @@ Status LogFile::watch_move(Communicator& comm) {
 
 // --- closing -------------------------------------------------------------------------------------
 
+void LogFile::tell_cost() const {
+  if (!log::enabled(log::Level::kInfo)) return;
+  const auto cost = homes_.cost(options_.id);
+  if (!cost.ok()) return;
+  log::info("'{}' has an index of {} extents, which takes {} of memory on {} nodes", options_.name,
+            cost->extents, format_byte_size(cost->bytes), homes_.nodes());
+}
+
 Status LogFile::close() {
   Communicator& comm = *options_.comm;
   Closed closed;
@@ -307,6 +325,7 @@ Status LogFile::close() {
     }
     closed.status = agree_all(comm, mine, "closing a file");
   }
+  if (closed.written && closed.status.ok() && comm.rank() == 0) tell_cost();
   log_.reset();
   // When the call returns anywhere, everybody can find the file.
   const Status known =

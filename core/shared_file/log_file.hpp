@@ -79,10 +79,12 @@ class LogFile final : public SharedFile {
   Status take_over_base();
   Result<std::optional<std::uint32_t>> finish_log(std::uint64_t size);
   Status read_only() const;
+  void tell_cost() const;
 
   const Options options_;
   const Homes& homes_;
-  std::mutex mutex_;  // of the log and what follows
+  std::mutex threads_;  // held from lock() to unlock()
+  std::mutex mutex_;    // of the log and what follows
   std::unique_ptr<Log> log_;
   std::vector<Extent> entered_;    // what the homes do not know yet
   std::uint64_t entered_end_ = 0;  // where the file ends at least

@@ -112,13 +112,17 @@ namespace {
 
 class ReaderFile final : public ReadOnlyFile {
  public:
-  ReaderFile(std::unique_ptr<LogReader> reader, std::string name)
-      : reader_(std::move(reader)), name_(std::move(name)) {}
+  ReaderFile(std::unique_ptr<LogReader> reader, std::string name, OpenElsewhere elsewhere)
+      : reader_(std::move(reader)), name_(std::move(name)), elsewhere_(std::move(elsewhere)) {}
 
   Result<std::size_t> read_some(std::span<std::byte> buffer, std::uint64_t offset) override {
     const Range range{offset, buffer.size()};
-    SCR_ASSIGN_OR_RETURN(const std::uint64_t count, reader_->read(std::span(&range, 1), buffer));
-    return static_cast<std::size_t>(count);
+    auto count = reader_->read(std::span(&range, 1), buffer);
+    if (count.ok()) return static_cast<std::size_t>(*count);
+    if (!elsewhere_ || count.status().code() != StatusCode::kNotFound) return count.status();
+    auto other = open_elsewhere();
+    if (!other.ok()) return count.status();
+    return (*other)->read_some(buffer, offset);
   }
   Result<FileInfo> info() override {
     FileInfo info;
@@ -126,7 +130,14 @@ class ReaderFile final : public ReadOnlyFile {
     info.mode = 0400;
     info.device = kOwnDevice;
     info.inode = reader_->id();
-    SCR_ASSIGN_OR_RETURN(info.size, reader_->size());
+    auto size = reader_->size();
+    if (!size.ok() && size.status().code() == StatusCode::kNotFound && elsewhere_) {
+      SCR_ASSIGN_OR_RETURN(File * other, open_elsewhere());
+      SCR_ASSIGN_OR_RETURN(const FileInfo there, other->info());
+      size = there.size;
+    }
+    SCR_RETURN_IF_ERROR(size.status());
+    info.size = *size;
     return info;
   }
   // Nobody changes it, so every reader may have its lock.
@@ -135,14 +146,26 @@ class ReaderFile final : public ReadOnlyFile {
   const std::string& path() const override { return name_; }
 
  private:
+  Result<File*> open_elsewhere() {
+    const std::lock_guard lock(mutex_);
+    if (!other_) {
+      SCR_ASSIGN_OR_RETURN(other_, elsewhere_());
+    }
+    return other_.get();
+  }
+
   std::unique_ptr<LogReader> reader_;
   std::string name_;
+  OpenElsewhere elsewhere_;
+  std::mutex mutex_;  // of the following
+  std::unique_ptr<File> other_;
 };
 
 }  // namespace
 
-std::unique_ptr<File> as_file(std::unique_ptr<LogReader> reader, std::string name) {
-  return std::make_unique<ReaderFile>(std::move(reader), std::move(name));
+std::unique_ptr<File> as_file(std::unique_ptr<LogReader> reader, std::string name,
+                              OpenElsewhere elsewhere) {
+  return std::make_unique<ReaderFile>(std::move(reader), std::move(name), std::move(elsewhere));
 }
 
 }  // namespace scr::shared_file

@@ -53,7 +53,10 @@ class LogReader {
   std::map<std::uint32_t, LogPlace> places_;    // by rank
 };
 
-// A sealed shared file as an ordinary one, for reading.
-std::unique_ptr<File> as_file(std::unique_ptr<LogReader> reader, std::string name);
+// A sealed shared file as an ordinary one, for reading. `elsewhere` opens another copy of just
+// these bytes, for when the homes do not know the file any more: its dataset has left the cache.
+using OpenElsewhere = std::function<Result<std::unique_ptr<File>>()>;
+std::unique_ptr<File> as_file(std::unique_ptr<LogReader> reader, std::string name,
+                              OpenElsewhere elsewhere = {});
 
 }  // namespace scr::shared_file

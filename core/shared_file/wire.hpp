@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace scr::shared_file {
@@ -18,6 +19,10 @@ class WireWriter {
   WireWriter& u8(std::uint8_t value) { return put(value, 1); }
   WireWriter& u32(std::uint32_t value) { return put(value, 4); }
   WireWriter& u64(std::uint64_t value) { return put(value, 8); }
+  WireWriter& text(std::string_view text) {
+    for (const char c : text) bytes_.push_back(static_cast<std::byte>(c));
+    return *this;
+  }
   void set_u32(std::size_t at, std::uint32_t value) {
     for (std::size_t i = 0; i < 4; ++i) bytes_[at + i] = std::byte(value >> (8 * i));
   }
@@ -41,6 +46,7 @@ class WireReader {
   std::uint64_t u64() { return get(8); }
   bool ok() const { return ok_; }
   std::size_t left() const { return bytes_.size(); }
+  ByteView rest() const { return bytes_; }
 
  private:
   std::uint64_t get(std::size_t count) {

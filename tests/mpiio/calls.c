@@ -1,7 +1,8 @@
 /* What the standard says of MPI-IO, call by call, on FILE: errors and their handlers, ends of
  * files, modes, pointers, hints. Prints a line for each thing that is not so, and at the end DONE.
  *
- *   mpirun -n N calls FILE        (N >= 2) */
+ *   mpirun -n N calls FILE            (N >= 2)
+ *   mpirun -n N calls FILE groups     only what several groups of ranks do with a file */
 #include <mpi.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -330,6 +331,9 @@ static void hints(void) {
   MPI_Info_create(&info);
   MPI_Info_set(info, "scr_type", "CKPT");
   MPI_Info_set(info, "scr_no_such_hint", "1");
+  MPI_Info_set(info, "scr_copy_type", "XOR");
+  MPI_Info_set(info, "scr_set_size", "17");
+  MPI_Info_set(info, "scr_flush", "false");
   MPI_File file;
   OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_CREATE, info, &file));
   OK(MPI_File_get_info(file, &now));
@@ -343,7 +347,17 @@ static void hints(void) {
   OK(MPI_File_set_info(file, info));
   OK(MPI_File_close(&file));
   remove_file();
+  /* No such type: as if it were not there. */
+  MPI_Info_set(info, "scr_type", "FOO");
+  OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_CREATE, info, &file));
+  OK(MPI_File_get_info(file, &now));
+  MPI_Info_get(now, "scr_type", 31, value, &flag);
+  EXPECT(flag && strcmp(value, "CKPT") == 0);
+  MPI_Info_free(&now);
+  OK(MPI_File_close(&file));
+  remove_file();
   /* Not routed at all: MPI's own file, which knows none of our hints. */
+  MPI_Info_delete(info, "scr_copy_type");
   MPI_Info_set(info, "scr_type", "BYPASS");
   OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_CREATE, info, &file));
   OK(MPI_File_get_info(file, &now));
@@ -413,6 +427,127 @@ static void read_while_open(void) {
   remove_file();
 }
 
+enum { kBlock = 100 };
+
+static void write_block(MPI_File file, int block) {
+  char bytes[kBlock];
+  memset(bytes, 'a' + block, sizeof bytes);
+  OK(MPI_File_write_at(file, kBlock * block, bytes, kBlock, MPI_BYTE, MPI_STATUS_IGNORE));
+}
+
+static void expect_blocks(MPI_File file, int count) {
+  char bytes[kBlock], expected[kBlock];
+  MPI_Offset length = 0;
+  OK(MPI_File_get_size(file, &length));
+  EXPECT(length == kBlock * count);
+  for (int block = 0; block < count; block++) {
+    memset(expected, 'a' + block, sizeof expected);
+    OK(MPI_File_read_at(file, kBlock * block, bytes, kBlock, MPI_BYTE, MPI_STATUS_IGNORE));
+    EXPECT(memcmp(bytes, expected, kBlock) == 0);
+  }
+}
+
+static void expect_file_of_blocks(int count) {
+  MPI_File file = open_file(MPI_MODE_RDONLY);
+  expect_blocks(file, count);
+  OK(MPI_File_close(&file));
+}
+
+static MPI_Comm group_of(int first, int second) {
+  MPI_Comm group = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, rank == first || rank == second ? 1 : MPI_UNDEFINED, rank, &group);
+  return group;
+}
+
+/* Groups that do not know of each other: one has the file at a time, and nobody's bytes get lost.
+ */
+static void two_groups(void) {
+  MPI_Comm group;
+  const int second = rank >= 2;
+  MPI_Comm_split(MPI_COMM_WORLD, second, rank, &group);
+  const int amode = MPI_MODE_CREATE | MPI_MODE_RDWR;
+  MPI_File file = MPI_FILE_NULL;
+  if (!second) OK(MPI_File_open(group, name, amode, MPI_INFO_NULL, &file));
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (second) FAILS(MPI_File_open(group, name, amode, MPI_INFO_NULL, &file), MPI_ERR_FILE_IN_USE);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (!second) {
+    write_block(file, rank);
+    OK(MPI_File_close(&file));
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (second) {
+    OK(MPI_File_open(group, name, amode, MPI_INFO_NULL, &file));
+    write_block(file, rank);
+    OK(MPI_File_close(&file));
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  expect_file_of_blocks(size);
+  MPI_Comm_free(&group);
+  remove_file();
+}
+
+static void token(int from, int to) {
+  if (rank == from) MPI_Send(NULL, 0, MPI_BYTE, to, 1, MPI_COMM_WORLD);
+  if (rank == to) MPI_Recv(NULL, 0, MPI_BYTE, from, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+/* Other ranks go on with a file before all ranks have met since. */
+static void handed_on(void) {
+  if (size < 3) return;
+  MPI_Comm first = group_of(0, 1), second = group_of(1, 2), third = group_of(0, 2);
+  MPI_File file = MPI_FILE_NULL;
+  if (first != MPI_COMM_NULL) {
+    OK(MPI_File_open(first, name, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    write_block(file, rank);
+    OK(MPI_File_close(&file));
+  }
+  if (second != MPI_COMM_NULL) {
+    OK(MPI_File_open(second, name, MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    expect_blocks(file, 2);
+    MPI_Barrier(second);
+    if (rank == 2) write_block(file, 2);
+    MPI_Barrier(second);
+    expect_blocks(file, 3);
+    OK(MPI_File_close(&file));
+  }
+  token(2, 0);
+  /* Nothing is changed: the version before stays. */
+  if (third != MPI_COMM_NULL) {
+    OK(MPI_File_open(third, name, MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    expect_blocks(file, 3);
+    OK(MPI_File_close(&file));
+    OK(MPI_File_open(third, name, MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    if (rank == 0) write_block(file, 3);
+    OK(MPI_File_close(&file));
+  }
+  token(0, 1);
+  if (second != MPI_COMM_NULL) {
+    OK(MPI_File_open(second, name, MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    expect_blocks(file, 4);
+    OK(MPI_File_close(&file));
+  }
+  /* The first two again, who do not have what the last one did by itself. */
+  if (rank == 2) {
+    OK(MPI_File_open(MPI_COMM_SELF, name, MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    write_block(file, 4);
+    OK(MPI_File_close(&file));
+  }
+  token(2, 0);
+  token(2, 1);
+  if (first != MPI_COMM_NULL) {
+    OK(MPI_File_open(first, name, MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    if (rank == 0) write_block(file, 5);
+    OK(MPI_File_close(&file));
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  expect_file_of_blocks(6);
+  if (first != MPI_COMM_NULL) MPI_Comm_free(&first);
+  if (second != MPI_COMM_NULL) MPI_Comm_free(&second);
+  if (third != MPI_COMM_NULL) MPI_Comm_free(&third);
+  remove_file();
+}
+
 #if MPI_VERSION >= 4
 static void large_counts(void) {
   make_file(100);
@@ -427,11 +562,7 @@ static void large_counts(void) {
 }
 #endif
 
-int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  name = argv[1];
+static void all_ranks(void) {
   opening();
   access_modes();
   sequential();
@@ -446,6 +577,16 @@ int main(int argc, char** argv) {
 #if MPI_VERSION >= 4
   large_counts();
 #endif
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  name = argv[1];
+  if (argc < 3) all_ranks();
+  two_groups();
+  handed_on();
   int all = 0;
   MPI_Reduce(&wrong, &all, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
   if (rank == 0 && all == 0) printf("DONE\n");

@@ -15,6 +15,7 @@ static pthread_barrier_t both;
 struct work {
   MPI_Comm comm;
   char name[4096];
+  int number; /* of the file; its bytes are those of no other */
   int late;
 };
 
@@ -23,11 +24,12 @@ static void* run(void* argument) {
   for (int round = 0; round < kRounds; round++) {
     MPI_File file;
     MPI_File_open(work->comm, work->name, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
-    int number = rank + round, other = -1;
+    const int base = round + 1000 * work->number;
+    int number = rank + base, other = -1;
     MPI_File_write_at(file, 4 * rank, &number, 1, MPI_INT, MPI_STATUS_IGNORE);
     MPI_Barrier(work->comm);
     MPI_File_read_at(file, 4 * ((rank + 1) % size), &other, 1, MPI_INT, MPI_STATUS_IGNORE);
-    if (other != (rank + 1) % size + round) __atomic_fetch_add(&wrong, 1, __ATOMIC_RELAXED);
+    if (other != (rank + 1) % size + base) __atomic_fetch_add(&wrong, 1, __ATOMIC_RELAXED);
     MPI_Barrier(work->comm);
     pthread_barrier_wait(&both);
     if (work->late) {
@@ -55,6 +57,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < 2; i++) {
     MPI_Comm_dup(MPI_COMM_WORLD, &works[i].comm);
     snprintf(works[i].name, sizeof works[i].name, "%s.%d", argv[1], i);
+    works[i].number = i;
     works[i].late = (rank + i) % 2;
   }
   for (int i = 0; i < 2; i++) pthread_create(&threads[i], NULL, run, &works[i]);

@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <random>
+#include <thread>
 
 #include "core/base/checksum.hpp"
 #include "core/mpi/in_process_communicator.hpp"
@@ -59,14 +61,12 @@ std::unique_ptr<LogFile> open_file(Communicator& comm, const Homes& homes,
   options.comm = std::shared_ptr<Communicator>(&comm, [](Communicator*) {});
   options.id = kFile;
   options.place = {rank, 0, 1000 + rank};
-  if (base) {
-    const std::uint64_t size = base->info()->size;
-    reader->set_base(base, size);
-    if (rank == 0) {
-      EXPECT_TRUE(homes.enter(kFile, options.place, {}, size).ok());
-    }
-    comm.barrier();
+  const std::uint64_t size = base ? base->info()->size : 0;
+  if (base) reader->set_base(base, size);
+  if (rank == 0) {
+    EXPECT_TRUE(homes.create(kFile, size).ok());
   }
+  comm.barrier();
   return std::make_unique<LogFile>(options, homes, std::move(*log), std::move(reader));
 }
 
@@ -324,6 +324,56 @@ TEST(SharedFile, OnlyOneRankHasTheLock) {
   EXPECT_EQ(total, 200);
 }
 
+TEST(SharedFile, OnlyOneThreadOfARankHasTheLock) {
+  TemporaryDirectory directory;
+  Nodes nodes(1);
+  const Homes homes = nodes.homes();
+  std::atomic<int> inside = 0;
+  InProcessWorld::run(1, [&](Communicator& comm) {
+    auto file = open_file(comm, homes, directory);
+    const auto work = [&] {
+      for (int i = 0; i < 200; ++i) {
+        ASSERT_TRUE(file->lock().ok());
+        EXPECT_EQ(++inside, 1);
+        std::this_thread::yield();
+        --inside;
+        ASSERT_TRUE(file->unlock().ok());
+      }
+    };
+    std::thread other(work);
+    work();
+    other.join();
+    ASSERT_TRUE(file->close().ok());
+  });
+}
+
+// A process that cannot tell the homes of its write must not keep the others waiting for ever.
+TEST(SharedFile, TheLockIsGivenBackAlsoIfAWriteCannotBePublished) {
+  TemporaryDirectory directory;
+  Home home;
+  bool fail = false;
+  const Homes homes(1, [&](const std::vector<Homes::Message>& messages) {
+    std::vector<Result<Bytes>> answers;
+    for (const auto& message : messages) {
+      const bool is_enter = message.request.front() == std::byte{1};
+      answers.push_back(fail && is_enter ? Result<Bytes>(internal_error("no way"))
+                                         : home.handle(message.request));
+    }
+    return answers;
+  });
+  InProcessWorld::run(1, [&](Communicator& comm) {
+    auto file = open_file(comm, homes, directory);
+    ASSERT_TRUE(file->lock().ok());
+    const Range range{0, 4};
+    ASSERT_TRUE(file->write(std::span(&range, 1), std::vector<std::byte>(4)).ok());
+    fail = true;
+    EXPECT_FALSE(file->unlock().ok());
+    EXPECT_TRUE(*homes.try_lock(kFile, 99));
+    fail = false;
+    (void)file->close();
+  });
+}
+
 // --- logs on disk --------------------------------------------------------------------------------
 
 std::string make_log(const TemporaryDirectory& directory) {
@@ -398,7 +448,7 @@ TEST(Home, RefusesWhatIsNoMessage) {
   std::mt19937 random(1);
   for (int i = 0; i < 20000; ++i) {
     Bytes bytes(random() % 80);
-    for (std::byte& b : bytes) b = std::byte(random() % 4 == 0 ? random() : random() % 12);
+    for (std::byte& b : bytes) b = std::byte(random() % 4 == 0 ? random() : random() % 17);
     (void)home.handle(bytes);
   }
   Bytes empty;
@@ -410,6 +460,7 @@ TEST(Homes, FindsMoreThanFitsInOneMessage) {
   const Homes homes = nodes.homes();
   std::vector<Extent> extents;
   for (std::uint64_t i = 0; i < 70'000; ++i) extents.push_back({i * 10, 5, i * 5, {}});
+  ASSERT_TRUE(homes.create(kFile, 0).ok());
   ASSERT_TRUE(homes.enter(kFile, {3, 0, 9}, extents, 700'000).ok());
   const Range all{0, 700'000};
   auto found = homes.look_up(kFile, std::span(&all, 1));
@@ -425,6 +476,97 @@ TEST(Homes, FindsMoreThanFitsInOneMessage) {
   EXPECT_EQ(mine->size(), 70'000U);
   EXPECT_TRUE(homes.drop(kFile).ok());
   EXPECT_EQ(nodes[0].files() + nodes[1].files(), 0U);
+}
+
+// A dataset leaves the cache while somebody has one of its files open: an error, and no zeros.
+TEST(Homes, AFileThatWasDroppedIsNotReadAsHoles) {
+  TemporaryDirectory directory;
+  Nodes nodes(2);
+  const Homes homes = nodes.homes();
+  constexpr std::uint64_t kStripes = 4;
+  InProcessWorld::run(1, [&](Communicator& comm) {
+    auto file = open_file(comm, homes, directory);
+    for (std::uint64_t stripe = 0; stripe < kStripes; ++stripe) {
+      const Range range{stripe * kStripeSize, 3};
+      ASSERT_TRUE(file->write(std::span(&range, 1), std::vector<std::byte>(3, std::byte{7})).ok());
+    }
+    ASSERT_TRUE(file->close().ok());
+  });
+  LogReader reader(homes, kFile, opener(directory), /*sealed=*/true);
+  std::vector<std::byte> bytes(3);
+  const Range first{0, 3};
+  ASSERT_EQ(*reader.read(std::span(&first, 1), bytes), 3U);
+  ASSERT_TRUE(homes.drop(kFile).ok());
+  for (std::uint64_t stripe = 1; stripe < kStripes; ++stripe) {
+    const Range range{stripe * kStripeSize, 3};
+    auto count = reader.read(std::span(&range, 1), bytes);
+    ASSERT_FALSE(count.ok());
+    EXPECT_EQ(count.status().code(), StatusCode::kNotFound);
+  }
+  // Unless there is another copy.
+  const std::string copy = directory / "copy";
+  ASSERT_TRUE(real_file_system()
+                  .write_file_atomically(copy, std::vector<std::byte>(8, std::byte{9}), false)
+                  .ok());
+  const auto file =
+      as_file(std::make_unique<LogReader>(homes, kFile, opener(directory), /*sealed=*/true), "file",
+              [&] { return real_file_system().open(copy, OpenOptions::read()); });
+  EXPECT_EQ(file->info()->size, 8U);
+  ASSERT_EQ(*file->read(bytes, 5), 3U);
+  EXPECT_EQ(bytes, std::vector<std::byte>(3, std::byte{9}));
+  EXPECT_FALSE(homes.size(kFile).ok());
+  EXPECT_FALSE(homes.list(kFile, 0, std::vector<int>{0, 1}).ok());
+  EXPECT_FALSE(homes.add_to_pointer(kFile, 1).ok());
+  EXPECT_EQ(nodes[0].files() + nodes[1].files(), 0U);
+}
+
+TEST(Homes, HolesOfANodeThatNoBytesCameToAreHoles) {
+  Nodes nodes(3);
+  const Homes homes = nodes.homes();
+  ASSERT_TRUE(homes.create(kFile, 5 * kStripeSize).ok());
+  const Range all{0, 5 * kStripeSize};
+  auto found = homes.look_up(kFile, std::span(&all, 1));
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  for (const Location& location : *found) EXPECT_FALSE(location.log.has_value());
+  EXPECT_EQ(*homes.size(kFile), 5 * kStripeSize);
+}
+
+TEST(Homes, ANameIsClaimedByOneOwnerUntilItIsReleased) {
+  Nodes nodes(2);
+  const Homes homes = nodes.homes();
+  EXPECT_TRUE(*homes.claim("a", 5));
+  EXPECT_TRUE(*homes.claim("a", 5));
+  EXPECT_FALSE(*homes.claim("a", 6));
+  EXPECT_TRUE(*homes.claim("b", 6));
+  EXPECT_TRUE(homes.release("a", 6).ok());  // not his
+  EXPECT_TRUE(homes.release("a", 5).ok());
+  EXPECT_FALSE(*homes.claim("a", 6));
+  EXPECT_TRUE(homes.release("a", 5).ok());
+  EXPECT_TRUE(*homes.claim("a", 6));
+}
+
+// A page of the answer must cost what the page holds, not what the file does.
+TEST(Homes, AMillionExtentsAreListedAndFound) {
+  constexpr std::uint64_t kCount = 1'000'000;
+  Nodes nodes(2);
+  const Homes homes = nodes.homes();
+  ASSERT_TRUE(homes.create(kFile, 0).ok());
+  std::vector<Extent> extents;
+  for (std::uint64_t i = 0; i < kCount; ++i) extents.push_back({i * 16, 8, i * 8, {}});
+  ASSERT_TRUE(homes.enter(kFile, {2, 0, 9}, extents, kCount * 16).ok());
+  auto mine = homes.list(kFile, 2, std::vector<int>{0, 1});
+  ASSERT_TRUE(mine.ok());
+  ASSERT_EQ(mine->size(), kCount);
+  EXPECT_EQ(mine->back().offset, (kCount - 1) * 16);
+  const Range all{0, kCount * 16};
+  auto found = homes.look_up(kFile, std::span(&all, 1));
+  ASSERT_TRUE(found.ok());
+  ASSERT_EQ(found->size(), 2 * kCount);
+  EXPECT_EQ(found->back().range, (Range{kCount * 16 - 8, 8}));
+  auto cost = homes.cost(kFile);
+  ASSERT_TRUE(cost.ok());
+  EXPECT_EQ(cost->extents, kCount);
+  EXPECT_GE(cost->bytes, kCount * sizeof(Extent));
 }
 
 }  // namespace

@@ -80,6 +80,16 @@ static void use_hooks(const scr_mpi_hooks* found) {
   scr_open_files = found != NULL ? found->files->open_files : &no_open_files;
 }
 
+static int ends_by_itself; /* in MPI_Finalize, see at_end() of the table */
+
+static void end(void) {
+  if (scr_hooks == NULL) return;
+  scr_inside++;
+  scr_hooks->finish();
+  use_hooks(NULL);
+  scr_inside--;
+}
+
 static void after_init(void) {
   if (scr_hooks != NULL || !scr_preload_enabled()) return;
   if (!same_mpi()) {
@@ -88,15 +98,10 @@ static void after_init(void) {
   }
   scr_inside++;
   const scr_mpi_hooks* found = load_hooks();
-  if (found != NULL && found->start() == 0) use_hooks(found);
-  scr_inside--;
-}
-
-static void before_finalize(void) {
-  if (scr_hooks == NULL) return;
-  scr_inside++;
-  scr_hooks->finish();
-  use_hooks(NULL);
+  if (found != NULL && found->start() == 0) {
+    use_hooks(found);
+    ends_by_itself = found->at_end(end) == 0;
+  }
   scr_inside--;
 }
 
@@ -122,14 +127,16 @@ DEFINE_INIT(PMPI_Init, int*, char***)
 DEFINE_INIT(MPI_Init_thread, int*, char***, int, int*)
 DEFINE_INIT(PMPI_Init_thread, int*, char***, int, int*)
 
-#define DEFINE_FINALIZE(name)           \
-  int name(void) {                      \
-    SCR_NEXT(name)                      \
-    if (!scr_inside) before_finalize(); \
-    scr_inside++;                       \
-    int result = next();                \
-    scr_inside--;                       \
-    return result;                      \
+/* What libraries do in MPI_Finalize before our end, closing files, is the program's. */
+#define DEFINE_FINALIZE(name)                                              \
+  int name(void) {                                                         \
+    SCR_NEXT(name)                                                         \
+    if (scr_hooks != NULL && ends_by_itself && !scr_inside) return next(); \
+    if (!scr_inside) end();                                                \
+    scr_inside++;                                                          \
+    int result = next();                                                   \
+    scr_inside--;                                                          \
+    return result;                                                         \
   }
 
 DEFINE_FINALIZE(MPI_Finalize)
