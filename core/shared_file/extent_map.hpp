@@ -51,6 +51,10 @@ class ExtentMap {
   // The file was cut or extended to `size` at that time: earlier writes beyond it are gone.
   void truncate(std::uint64_t size, const Stamp& stamp);
 
+  // There is nothing at this offset or after it.
+  bool is_beyond(std::uint64_t offset) const {
+    return extents_.empty() || offset >= extents_.rbegin()->second.end();
+  }
   // The bytes of [offset, offset + length), in order, without gaps.
   std::vector<Piece> find(std::uint64_t offset, std::uint64_t length) const;
   // Where the file ends: after its last byte, or where it was extended to.
