@@ -112,6 +112,22 @@ case_no_stall() {
   expect_no_hang
 }
 
+case_holes() {
+  begin_client "a file of 2 GiB that is nearly all hole, without h5scr"
+  ranks=4
+  plain_client "$clients/shared_holes"
+  expect_done
+  local plain=$SCR_PREFIX
+  begin_client "the same with h5scr: the flushed file is the same, and takes no room either"
+  ranks=4
+  client "$clients/shared_holes"
+  expect_done
+  expect_text "1 files routed .* 1 datasets protected, 1 flushed"
+  expect_same_file holes.dat "$plain/holes.dat"
+  (($(du -k holes.dat | cut -f 1) < 4096))
+  check $? "'holes.dat' takes $(du -k holes.dat | cut -f 1) KiB"
+}
+
 case_mpiio() {
   begin_client "the same program with plain MPI-IO, without h5scr"
   plain_client "$examples/heat_mpiio" 60 10 heat.pgm
