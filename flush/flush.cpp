@@ -322,6 +322,7 @@ void Flush::list_shared(const std::vector<SharedLog>& logs) {
 }
 
 // The file has its size from the start: several processes write to it, and it may end with a hole.
+// Unless what is there is kept, it is empty: holes are not written.
 Status Flush::make_shared_files(const std::vector<SharedLog>& logs) {
   if (options_.containers) return {};
   for (const SharedLog& log : logs) {
@@ -330,6 +331,7 @@ Status Flush::make_shared_files(const std::vector<SharedLog>& logs) {
     options.create = true;
     options.mode = options_.copy.mode;
     const std::string name = prefix_ + "/" + temporary_name(log.file, dataset_);
+    options.truncate = !options_.copy.resume;
     SCR_ASSIGN_OR_RETURN(auto file, fs_.open(name, options));
     SCR_RETURN_IF_ERROR(file->truncate(log.table.size));
     SCR_RETURN_IF_ERROR(file->close());
@@ -345,7 +347,8 @@ Status Flush::plan_shared(Communicator& world, const std::vector<SharedLog>& log
     const auto file = std::ranges::find(files_, name, &StoredFile::file);
     return places_of(*file, dataset_, prefix_, directory());
   };
-  SCR_ASSIGN_OR_RETURN(regions_, plan_replay(world, logs, place));
+  const bool new_files = !options_.containers && !options_.copy.resume;
+  SCR_ASSIGN_OR_RETURN(regions_, plan_replay(world, logs, place, new_files));
   for (CopyTask& task : replay_tasks(regions_, options_.open_log)) {
     tasks_.push_back(std::move(task));
   }

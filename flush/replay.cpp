@@ -22,6 +22,8 @@ using shared_file::WireWriter;
 
 // Large writes, and no process with less than that unless the file is small.
 constexpr std::uint64_t kSmallestRegion = std::uint64_t{4} << 20U;
+// Holes shorter than that are written, so that writes stay large.
+constexpr std::uint64_t kSmallestHole = std::uint64_t{1} << 20U;
 
 Status bad_message() { return internal_error("a message of a flush of a shared file is broken"); }
 
@@ -82,6 +84,42 @@ std::vector<CopyPiece> cut(const std::vector<CopyPiece>& pieces, std::uint64_t b
   return parts;
 }
 
+// Bytes of a file, from and to.
+struct Run {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+// What is written of a region: all but its long holes. Its last byte is always written, so that the
+// size of the file is made durable together with what is in it.
+std::vector<Run> runs_of(const ReplayRegion& region) {
+  if (!region.skips_holes || region.begin == region.end) return {{region.begin, region.end}};
+  std::vector<Run> runs;
+  const auto add = [&](std::uint64_t begin, std::uint64_t end) {
+    if (!runs.empty() && begin < runs.back().end + kSmallestHole) {
+      runs.back().end = end;
+    } else {
+      runs.push_back({begin, end});
+    }
+  };
+  for (const ReplayPart& part : region.parts) {
+    add(std::max(part.entry.offset, region.begin), std::min(part.entry.end(), region.end));
+  }
+  add(region.end - 1, region.end);
+  return runs;
+}
+
+std::uint32_t crc_of_zeros(std::uint64_t length) {
+  std::uint32_t crc = 0;
+  const std::byte zero{0};
+  std::uint32_t part = crc32(std::span(&zero, 1));
+  for (std::uint64_t size = 1; length != 0; length >>= 1U, size *= 2) {
+    if ((length & 1U) != 0) crc = crc32_combine(crc, part, size);
+    part = crc32_combine(part, part, size);
+  }
+  return crc;
+}
+
 // The pieces of a region, read from the logs. What comes next in a log is mostly what its rank has
 // next in the region, so a read takes along as much of that as there is room for: the log may be on
 // another node.
@@ -91,7 +129,12 @@ class RegionFile final : public ReadOnlyFile {
       : region_(region),
         open_log_(std::move(open_log)),
         name_(region.file),
+        runs_(runs_of(region)),
         next_(region.parts.size(), kNone) {
+    for (const Run& run : runs_) {
+      starts_.push_back(size_);
+      size_ += run.end - run.begin;
+    }
     std::map<std::uint64_t, std::size_t> later;  // the nearest part of a log
     for (std::size_t i = region_.parts.size(); i-- > 0;) {
       const auto [found, fresh] = later.try_emplace(region_.parts[i].place.id, i);
@@ -101,36 +144,27 @@ class RegionFile final : public ReadOnlyFile {
   }
 
   Result<std::size_t> read_some(std::span<std::byte> buffer, std::uint64_t offset) override {
-    const std::uint64_t length = region_.end - region_.begin;
-    if (offset >= length) return std::size_t{0};
-    buffer = buffer.first(std::min<std::uint64_t>(buffer.size(), length - offset));
-    const std::uint64_t begin = region_.begin + offset;
-    const std::uint64_t end = begin + buffer.size();
-    std::ranges::fill(buffer, std::byte{0});
-    auto part = std::ranges::upper_bound(region_.parts, begin, {},
-                                         [](const ReplayPart& p) { return p.entry.end(); });
-    for (; part != region_.parts.end() && part->entry.offset < end; ++part) {
-      const auto index = static_cast<std::size_t>(part - region_.parts.begin());
-      SCR_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, load(index));
-      const std::uint64_t from = std::max(begin, part->entry.offset);
-      const std::uint64_t to = std::min(end, part->entry.end());
-      std::memcpy(buffer.data() + (from - begin), bytes.data() + (from - part->entry.offset),
-                  to - from);
-    }
+    if (offset >= size_ || buffer.empty()) return std::size_t{0};
+    const auto after = std::ranges::upper_bound(starts_, offset);
+    const auto index = static_cast<std::size_t>(after - starts_.begin()) - 1;
+    const std::uint64_t begin = runs_[index].begin + (offset - starts_[index]);
+    buffer = buffer.first(std::min<std::uint64_t>(buffer.size(), runs_[index].end - begin));
+    SCR_RETURN_IF_ERROR(read_run(buffer, begin));
     return buffer.size();
   }
   Result<FileInfo> info() override {
     FileInfo info;
     info.type = FileInfo::Type::kRegular;
-    info.size = region_.end - region_.begin;
+    info.size = size_;
     return info;
   }
   const std::string& path() const override { return name_; }
 
  private:
   static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
-  static constexpr std::size_t kMostRead = std::size_t{1} << 20U;     // at a time, of a log
-  static constexpr std::size_t kMostMemory = std::size_t{16} << 20U;  // of all logs
+  // At a time, of a log: as many requests as can be on their way to another node at once.
+  static constexpr std::size_t kMostRead = std::size_t{4} << 20U;
+  static constexpr std::size_t kMostMemory = std::size_t{32} << 20U;  // of all logs
 
   // What was read of a log last.
   struct Window {
@@ -142,6 +176,30 @@ class RegionFile final : public ReadOnlyFile {
       return entry.log_offset >= begin && entry.log_offset + entry.length <= begin + bytes.size();
     }
   };
+
+  // From there on in the shared file, all of which is in the region.
+  Status read_run(std::span<std::byte> buffer, std::uint64_t begin) {
+    const std::uint64_t end = begin + buffer.size();
+    std::uint64_t position = begin;
+    const auto fill_to = [&](std::uint64_t to) {
+      std::memset(buffer.data() + (position - begin), 0, to - position);
+      position = to;
+    };
+    auto part = std::ranges::upper_bound(region_.parts, begin, {},
+                                         [](const ReplayPart& p) { return p.entry.end(); });
+    for (; part != region_.parts.end() && part->entry.offset < end; ++part) {
+      const auto index = static_cast<std::size_t>(part - region_.parts.begin());
+      SCR_ASSIGN_OR_RETURN(const std::span<const std::byte> bytes, load(index));
+      const std::uint64_t from = std::max(begin, part->entry.offset);
+      const std::uint64_t to = std::min(end, part->entry.end());
+      fill_to(from);
+      std::memcpy(buffer.data() + (from - begin), bytes.data() + (from - part->entry.offset),
+                  to - from);
+      position = to;
+    }
+    fill_to(end);
+    return {};
+  }
 
   // Whole, and verified.
   Result<std::span<const std::byte>> load(std::size_t index) {
@@ -185,6 +243,9 @@ class RegionFile final : public ReadOnlyFile {
   const ReplayRegion region_;
   const OpenSharedLog open_log_;
   const std::string name_;
+  const std::vector<Run> runs_;
+  std::vector<std::uint64_t> starts_;  // of the runs, in this file
+  std::uint64_t size_ = 0;
   std::vector<std::size_t> next_;  // part of the same log
   std::size_t room_ = 0;
   std::map<std::uint64_t, Window> windows_;  // by the id of the log
@@ -291,7 +352,8 @@ Status check_parts(ReplayRegion& region) {
 Result<std::vector<ReplayRegion>> plan_replay(
     Communicator& world, const std::vector<SharedLog>& logs,
     const std::function<std::vector<CopyPiece>(const std::string& file, std::uint64_t size)>&
-        place_file) {
+        place_file,
+    bool new_files) {
   std::map<int, WireWriter> places;
   std::map<int, WireWriter> parts;
   for (const SharedLog& log : logs) {
@@ -313,6 +375,7 @@ Result<std::vector<ReplayRegion>> plan_replay(
   }
   for (ReplayRegion& region : regions) {
     if (status.ok()) status = check_parts(region);
+    region.skips_holes = new_files;
   }
   SCR_RETURN_IF_ERROR(agree_all(world, status, "dividing a shared file"));
   return regions;
@@ -331,8 +394,11 @@ std::vector<CopyTask> replay_tasks(const std::vector<ReplayRegion>& regions,
     task.open = [&region, open_log]() -> Result<std::unique_ptr<File>> {
       return open_region(region, open_log);
     };
-    task.size = region.end - region.begin;
-    task.pieces = region.destinations;
+    for (const Run& run : runs_of(region)) {
+      task.size += run.end - run.begin;
+      std::ranges::move(cut(region.destinations, run.begin - region.begin, run.end - region.begin),
+                        std::back_inserter(task.pieces));
+    }
     tasks.push_back(std::move(task));
   }
   return tasks;
@@ -342,13 +408,26 @@ Result<std::map<std::string, std::vector<ReplayedPiece>>> collect_replayed(
     Communicator& world, const std::vector<ReplayRegion>& regions, std::span<const CopyTask> done) {
   std::map<int, WireWriter> by_rank;
   for (std::size_t i = 0; i < regions.size(); ++i) {
-    WireWriter& out = by_rank[regions[i].owner];
-    std::uint64_t position = regions[i].begin;
-    for (const CopyPiece& piece : done[i].pieces) {
-      put_text(out, regions[i].file);
-      out.u64(position).u64(piece.length).u32(piece.crc);
-      position += piece.length;
+    const ReplayRegion& region = regions[i];
+    WireWriter& out = by_rank[region.owner];
+    std::uint64_t position = region.begin;
+    const auto tell = [&](std::uint64_t length, std::uint32_t crc) {
+      put_text(out, region.file);
+      out.u64(position).u64(length).u32(crc);
+      position += length;
+    };
+    const auto tell_hole = [&](std::uint64_t upto) {
+      if (position < upto) tell(upto - position, crc_of_zeros(upto - position));
+    };
+    std::size_t piece = 0;
+    for (const Run& run : runs_of(region)) {
+      tell_hole(run.begin);
+      for (; position < run.end; ++piece) {
+        if (piece == done[i].pieces.size()) return internal_error("a region was not copied");
+        tell(done[i].pieces[piece].length, done[i].pieces[piece].crc);
+      }
     }
+    tell_hole(region.end);
   }
   std::map<std::string, std::vector<ReplayedPiece>> collected;
   Status status;

@@ -2,7 +2,8 @@
 //
 // Its bytes are in the logs of those processes (core/shared_file). Every process of the flush gets
 // a region of the file to write, learns from the others which logs have its bytes, and copies it
-// like any other file: reading it puts the pieces together, and verifies each.
+// like any other file: reading it puts the pieces together, and verifies each. Long holes are not
+// written where the file is new, so that they take no room there either.
 #pragma once
 
 #include <functional>
@@ -45,17 +46,20 @@ struct ReplayRegion {
   std::uint64_t end = 0;
   std::vector<ReplayPart> parts;        // by offset
   std::vector<CopyPiece> destinations;  // of the region, in its order
+  bool skips_holes = false;             // long ones: they are there already
 };
 
 // Collective: divides the files among all processes. The process that has the log of a file's first
 // rank is its owner: it gives the file's place in `place_file(file, size)`, as pieces for all of it
-// in order, and lists it.
+// in order, and lists it. `new_files`: those places, if not in containers, are files that have
+// nothing but a hole of that size.
 Result<std::vector<ReplayRegion>> plan_replay(
     Communicator& world, const std::vector<SharedLog>& logs,
     const std::function<std::vector<CopyPiece>(const std::string& file, std::uint64_t size)>&
-        place_file);
+        place_file,
+    bool new_files = false);
 
-// The bytes of a region as a file of that length.
+// The bytes of a region as a file, without the holes that it skips.
 std::unique_ptr<File> open_region(const ReplayRegion& region, OpenSharedLog open_log);
 
 // What copies the regions, which must outlive it.

@@ -55,9 +55,15 @@ void ExtentMap::put(const Extent& extent) {
 }
 
 void ExtentMap::insert(const Extent& extent) {
-  if (truncations_.empty() &&
-      (extents_.empty() || extent.offset > extents_.rbegin()->second.end())) {
-    extents_.emplace_hint(extents_.end(), extent.offset, extent);  // files mostly grow at their end
+  if (extent.length == 0) return;
+  if (truncations_.empty() && is_beyond(extent.offset)) {  // files mostly grow at their end
+    if (!extents_.empty() && continues(extents_.rbegin()->second, extent)) {
+      Extent& last = extents_.rbegin()->second;
+      last.length += extent.length;
+      last.stamp = std::max(last.stamp, extent.stamp);
+    } else {
+      extents_.emplace_hint(extents_.end(), extent.offset, extent);
+    }
     return;
   }
   std::uint64_t end = extent.end();

@@ -52,6 +52,10 @@ class ExtentMap {
   // The file was cut or extended to `size` at that time: earlier writes beyond it are gone.
   void truncate(std::uint64_t size, const Stamp& stamp);
 
+  // There is nothing at this offset or after it.
+  bool is_beyond(std::uint64_t offset) const {
+    return extents_.empty() || offset >= extents_.rbegin()->second.end();
+  }
   // The bytes of [offset, offset + length), in order, without gaps; the first `most` pieces.
   std::vector<Piece> find(std::uint64_t offset, std::uint64_t length,
                           std::size_t most = std::numeric_limits<std::size_t>::max()) const;

@@ -16,6 +16,10 @@ constexpr std::uint64_t kMagic = 0x0a31474f4c524353;  // "SCRLOG1\n"
 constexpr std::size_t kFooterSize = 64;
 constexpr std::size_t kEntrySize = 28;
 constexpr std::uint64_t kFarthest = std::uint64_t{1} << 63U;
+// Gathered before they are written; what is as long as a quarter of it is written at once.
+constexpr std::size_t kGathered = std::size_t{256} << 10U;
+// From here on putting two checksums together is cheaper than computing one more.
+constexpr std::uint64_t kWorthCombining = std::uint64_t{64} << 10U;
 
 Status broken(const File& log, std::string_view what) {
   return corrupt(fmt::format("'{}' is no log of a shared file: {}", log.path(), what));
@@ -140,7 +144,6 @@ Result<std::unique_ptr<Log>> Log::reopen(FileSystem& fs, const std::string& path
 
 // Bytes at the end of the log.
 void Log::sum_new(const Extent& extent, std::span<const std::byte> data) {
-  if (whole_holds_) whole_.update(data);
   for (std::uint64_t done = 0; done < data.size();) {
     const std::uint64_t offset = extent.offset + done;
     const std::uint64_t log_offset = extent.log_offset + done;
@@ -151,9 +154,17 @@ void Log::sum_new(const Extent& extent, std::span<const std::byte> data) {
     if (!goes_on) sums_.push_back({offset, log_offset});
     Sum& sum = sums_.back();
     const std::uint64_t length = std::min(room_for_entry(offset), data.size() - done);
-    Crc32 crc(sum.crc);
-    crc.update(data.subspan(done, length));
-    sum.crc = crc.value();
+    const std::span part = data.subspan(done, length);
+    if (length >= kWorthCombining) {
+      const std::uint32_t crc = crc32(part);
+      sum.crc = sum.length == 0 ? crc : crc32_combine(sum.crc, crc, length);
+      if (whole_holds_) whole_ = Crc32(crc32_combine(whole_.value(), crc, length));
+    } else {
+      Crc32 crc(sum.crc);
+      crc.update(part);
+      sum.crc = crc.value();
+      if (whole_holds_) whole_.update(part);
+    }
     sum.length += length;
     done += length;
   }
@@ -199,45 +210,86 @@ Status Log::sum_entries(std::span<const Extent> extents, std::vector<LogEntry>& 
 
 // --- writing -------------------------------------------------------------------------------------
 
+Status Log::write_out() {
+  if (gathered_.empty()) return {};
+  SCR_RETURN_IF_ERROR(file_->write_all(gathered_, gathered_at_));
+  gathered_.clear();
+  return {};
+}
+
+// At the end of the log. The bytes have their place there also if it fails, so that no others get
+// it.
+Status Log::append_bytes(std::span<const std::byte> data) {
+  if (data.empty()) return {};
+  const std::uint64_t at = end_;
+  end_ += data.size();
+  const bool large = data.size() >= kGathered / 4;
+  const bool fits = !large && gathered_.size() + data.size() <= kGathered &&
+                    gathered_at_ + gathered_.size() == at;
+  if (!fits) SCR_RETURN_IF_ERROR(write_out());
+  if (large) return file_->write_all(data, at);
+  if (gathered_.empty()) gathered_at_ = at;
+  if (gathered_.capacity() == 0) gathered_.reserve(kGathered);
+  gathered_.insert(gathered_.end(), data.begin(), data.end());
+  return {};
+}
+
+// In the place of others. Those that the file has change there: others may know of them.
+Status Log::rewrite(const Extent& extent, std::span<const std::byte> data) {
+  sum_again(extent, data);
+  const std::uint64_t end = extent.log_offset + extent.length;
+  const std::uint64_t gathered_end = gathered_at_ + gathered_.size();
+  if (extent.log_offset >= gathered_at_ && end <= gathered_end) {
+    std::ranges::copy(
+        data, gathered_.begin() + static_cast<std::ptrdiff_t>(extent.log_offset - gathered_at_));
+    return {};
+  }
+  if (end > gathered_at_ && extent.log_offset < gathered_end) SCR_RETURN_IF_ERROR(write_out());
+  return file_->write_all(data, extent.log_offset);
+}
+
 Status Log::write(std::span<const Range> ranges, std::span<const std::byte> data,
                   std::vector<Extent>& entered) {
   // New bytes go to the end of the log, as many as possible in one piece.
-  std::size_t run = 0;  // where in `data` the bytes begin that are not written yet
+  std::size_t run = 0;  // where in `data` the bytes begin that are not there yet
   std::size_t next = 0;
-  const std::uint64_t start = end_;
-  std::uint64_t run_at = end_;
-  const auto write_run = [&](std::size_t upto) -> Status {
-    if (upto == run) return {};
-    return file_->write_all(data.subspan(run, upto - run), run_at);
+  const auto append_run = [&]() -> Status {
+    const std::span bytes = data.subspan(run, next - run);
+    run = next;
+    return append_bytes(bytes);
+  };
+  const auto enter_new = [&](const Range& range) {
+    const Extent extent{range.offset, range.length, end_ + (next - run), {0, 0, sequence_++}};
+    sum_new(extent, data.subspan(next, range.length));
+    next += range.length;
+    places_.insert(extent);
+    add_extent(entered, extent);
   };
   for (const Range& range : ranges) {
     if (range.length == 0) continue;
+    if (places_.is_beyond(range.offset)) {  // files mostly grow at their end
+      enter_new(range);
+      continue;
+    }
     for (const Piece& piece : places_.find(range.offset, range.length)) {
-      Extent extent{piece.offset, piece.length, end_, {0, 0, sequence_++}};
-      if (piece.source) {
-        extent.log_offset = piece.source->log_offset;
-        SCR_RETURN_IF_ERROR(write_run(next));
-        const std::span bytes = data.subspan(next, piece.length);
-        sum_again(extent, bytes);
-        SCR_RETURN_IF_ERROR(file_->write_all(bytes, extent.log_offset));
-        next += piece.length;
-        run = next;
-        run_at = end_;
-      } else {
-        sum_new(extent, data.subspan(next, piece.length));
-        next += piece.length;
-        end_ += piece.length;
-        places_.insert(extent);
+      if (!piece.source) {
+        enter_new({piece.offset, piece.length});
+        continue;
       }
+      SCR_RETURN_IF_ERROR(append_run());
+      const Extent extent{
+          piece.offset, piece.length, piece.source->log_offset, {0, 0, sequence_++}};
+      SCR_RETURN_IF_ERROR(rewrite(extent, data.subspan(next, piece.length)));
+      next += piece.length;
+      run = next;
       add_extent(entered, extent);
     }
   }
-  Status status = write_run(next);
-  if (!status.ok()) end_ = std::max(start, end_);
-  return status;
+  return append_run();
 }
 
 Status Log::read(std::uint64_t log_offset, std::span<std::byte> out) {
+  SCR_RETURN_IF_ERROR(write_out());
   return file_->read_exactly(out, log_offset);
 }
 
@@ -252,12 +304,14 @@ void Log::truncate(std::uint64_t size) {
   for (const Extent& extent : kept) places_.insert(extent);
   if (!kept.empty()) return;
   end_ = 0;  // nothing refers to it any more
+  gathered_.clear();
   sums_.clear();
   whole_ = Crc32();
   whole_holds_ = true;
 }
 
 Result<std::optional<std::uint32_t>> Log::finish(LogTable table, std::span<const Extent> holding) {
+  SCR_RETURN_IF_ERROR(write_out());
   SCR_RETURN_IF_ERROR(sum_entries(holding, table.entries));
   WireWriter rows;
   for (const LogEntry& entry : table.entries) {

@@ -1,9 +1,10 @@
 // Log: what one process has written to a shared file, in the order it came, on its node's storage.
 //
 // Bytes that the process writes again go to the same place of the log, so that it does not grow
-// beyond what the process holds of the file. When the file is closed, the table of what is where
-// follows the data (docs/formats/shared-file.md); a log is then an ordinary file to redundancy and
-// flush. Not thread-safe.
+// beyond what the process holds of the file. Small writes are gathered in memory: the file has them
+// after write_out(), which comes before anybody is told of them. When the file is closed, the table
+// of what is where follows the data (docs/formats/shared-file.md); a log is then an ordinary file
+// to redundancy and flush. Not thread-safe.
 #pragma once
 
 #include <memory>
@@ -58,9 +59,12 @@ class Log {
   static Result<std::unique_ptr<Log>> create(FileSystem& fs, const std::string& path);
   static Result<std::unique_ptr<Log>> reopen(FileSystem& fs, const std::string& path);
 
-  // As SharedFile::write; adds what the homes must be told to `entered`.
+  // As SharedFile::write; adds what the homes must be told to `entered`. That it fails may be found
+  // out only by write_out() or finish().
   Status write(std::span<const Range> ranges, std::span<const std::byte> data,
                std::vector<Extent>& entered);
+  // Brings to the file what is still in memory. It can be called again if it fails.
+  Status write_out();
   // Reads from the log itself.
   Status read(std::uint64_t log_offset, std::span<std::byte> out);
   // What was written beyond is forgotten.
@@ -82,6 +86,8 @@ class Log {
     std::uint32_t crc = 0;
     bool holds = true;
   };
+  Status append_bytes(std::span<const std::byte> data);
+  Status rewrite(const Extent& extent, std::span<const std::byte> data);
   void sum_new(const Extent& extent, std::span<const std::byte> data);
   void sum_again(const Extent& extent, std::span<const std::byte> data);
   Status sum_entries(std::span<const Extent> extents, std::vector<LogEntry>& entries);
@@ -93,7 +99,9 @@ class Log {
   std::string path_;
   std::unique_ptr<File> file_;
   std::uint64_t end_ = 0;
-  ExtentMap places_;  // where each byte of the process is in the log
+  std::vector<std::byte> gathered_;  // bytes that the file does not have yet,
+  std::uint64_t gathered_at_ = 0;    // and their place there
+  ExtentMap places_;                 // where each byte of the process is in the log
   std::uint64_t sequence_ = 0;
   std::vector<Sum> sums_;  // by log_offset
   Crc32 whole_;

@@ -56,7 +56,8 @@ Status LogFile::write(std::span<const Range> ranges, std::span<const std::byte> 
 
 Status LogFile::publish_locked() {
   if (!unpublished_) return {};
-  Status status = homes_.enter(options_.id, options_.place, entered_, entered_end_);
+  Status status = log_->write_out();  // before others are told where the bytes are
+  if (status.ok()) status = homes_.enter(options_.id, options_.place, entered_, entered_end_);
   if (!status.ok()) {
     if (failure_.ok()) failure_ = status;
     return status;

@@ -2,48 +2,7 @@
 # An unmodified parallel HDF5 program that writes one shared file per checkpoint: 8 ranks on 4 nodes.
 #
 #   shared.sh BUILD [case...]     all cases, or those named
-source "$(dirname "$0")/lib.sh"
-
-plain_reference() {
-  begin_client "the result without h5scr"
-  reference=$SCR_PREFIX
-  plain_client "$examples/heat_parallel" 60 10 heat.pgm
-  expect_status 0
-  expect_line "done: 60 steps"
-}
-
-# Picture and every checkpoint, byte for byte.
-same_as_reference() { # [checkpoint...]
-  local file
-  (($#)) || set -- "$reference"/ckpt_*.h5
-  expect_same_file heat.pgm "$reference/heat.pgm"
-  for file; do expect_same_file "$(basename "$file")" "$reference/$(basename "$file")"; done
-}
-
-expect_verified() {
-  scr_index --verify-all >verify.out 2>&1
-  check $? "scr_index --verify-all: $(head -n 3 verify.out)"
-}
-
-# Runs until the checkpoint of step 30 is in the cache, and only there; then the nodes are killed. The
-# name of a file is there when it is closed, and it is protected before the next one is begun.
-run_and_lose() { # node...
-  local node program=${program:-heat_parallel} suffix=${suffix:-h5}
-  export SCR_FLUSH_ASYNC_BW=1
-  (
-    for ((i = 0; i < 900; i++)); do
-      [[ -e ckpt_0040.$suffix ]] && break
-      sleep 0.05
-    done
-    for node; do cluster kill "$node"; done
-  ) &
-  local killer=$!
-  client "$examples/$program" 60 10 heat.pgm 50
-  wait $killer
-  [[ $status != 0 ]]
-  check $? "the run must have failed with its node"
-  unset SCR_FLUSH_ASYNC_BW
-}
+source "$(dirname "$0")/shared_lib.sh"
 
 case_undisturbed() {
   begin_client "with h5scr, undisturbed"
@@ -53,6 +12,29 @@ case_undisturbed() {
   same_as_reference
   expect_verified
   expect_no_notes
+}
+
+# Every way to lay out a file with parallel HDF5, against the same program without h5scr.
+case_layouts() {
+  begin_client "all layouts of parallel HDF5, without h5scr"
+  local plain=$SCR_PREFIX file
+  plain_client "$examples/parallel_layouts" write
+  expect_status 0
+  begin_client "all layouts: flushed files are the same; then from the cache alone with a node lost, on other ranks"
+  client "$examples/parallel_layouts" write
+  expect_status 0
+  expect_text "5 files routed .* 5 datasets protected, 5 flushed"
+  for file in "$plain"/layout_*.h5; do expect_same_file "$(basename "$file")" "$file"; done
+  expect_verified
+  rm layout_*.h5
+  SCR_FLUSH=0 SCR_CACHE_SIZE=10 SCR_JOB_ID=$job.cache client "$examples/parallel_layouts" write
+  expect_status 0
+  expect_text "5 files routed .* 5 datasets protected, 0 flushed"
+  cluster kill node3
+  ranks=6 SCR_CACHE_SIZE=10 SCR_JOB_ID=$job.cache client "$examples/parallel_layouts" read
+  expect_status 0
+  for file in contiguous independent chunked compressed groups; do expect_line "$file: right"; done
+  expect_same_file layout_groups.h5 "$plain/layout_groups.h5" # the newest, which is flushed at the end
 }
 
 case_node_lost() {
@@ -126,7 +108,24 @@ case_no_stall() {
   client "$clients/shared_stall"
   expect_status 0
   expect_line READ
+  expect_text "1 files routed"
   expect_no_hang
+}
+
+case_holes() {
+  begin_client "a file of 2 GiB that is nearly all hole, without h5scr"
+  ranks=4
+  plain_client "$clients/shared_holes"
+  expect_done
+  local plain=$SCR_PREFIX
+  begin_client "the same with h5scr: the flushed file is the same, and takes no room either"
+  ranks=4
+  client "$clients/shared_holes"
+  expect_done
+  expect_text "1 files routed .* 1 datasets protected, 1 flushed"
+  expect_same_file holes.dat "$plain/holes.dat"
+  (($(du -k holes.dat | cut -f 1) < 4096))
+  check $? "'holes.dat' takes $(du -k holes.dat | cut -f 1) KiB"
 }
 
 case_mpiio() {

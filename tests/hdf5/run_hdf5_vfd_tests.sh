@@ -133,9 +133,22 @@ start() { # name folder
     env "${settings[@]}" "$tree/bin/$1"
   else
     mapfile -t settings < <(parallel_environment "$1" "$2")
-    OMPI_MCA_mpi_yield_when_idle=1 mpirun --allow-run-as-root --oversubscribe -n "$ranks" \
+    local processes=$ranks
+    [ "$1" != t_cache ] || [ "$ranks" -gt 3 ] || processes=3  # with fewer it ends without a test
+    OMPI_MCA_mpi_yield_when_idle=1 mpirun --allow-run-as-root --oversubscribe -n "$processes" \
       env "${settings[@]}" "$tree/bin/$1"
   fi
+}
+
+# What h5scr says of a parallel program at its end: that it routed all files. A layer that did nothing would pass every
+# test. Of a program with exempt files it may say nothing, for those are all that it has; files that are flushed again and
+# again while they are open are moved to their names, after they were routed.
+# shellcheck disable=SC2317
+routed_well() { # name
+  local end
+  [ -z "$(exempt "$1")" ] || return 0
+  end=$(grep -aE '[0-9]+ files routed' "$run/$1.out" | tail -n 1 | sed 's/[0-9]* moved while open//')
+  grep -qE '\b[1-9][0-9]* files routed' <<< "$end" && ! grep -q 'not routed: .*[0-9]' <<< "$end"
 }
 
 # Runs one program, with a folder of its own, and prints its line.
@@ -148,6 +161,9 @@ run_one() {
   skipped=$(grep -cE -- '-SKIP-|^ *SKIPPED' "$run/$name.out" || true)
   [ "$skipped" -eq 0 ] || grep -q PASSED "$run/$name.out" || word=skip
   [ "$mode" != routed ] || note=$(exempt "$name" | sed 's/^/; at its name /' | tr -d '\n')
+  if [ "$mode$set" = routedparallel ] && [ "$code" -eq 0 ] && ! routed_well "$name"; then
+    word=FAIL note=", not every file was routed, see $run/$name.out"
+  fi
   [ "$code" -eq 0 ] || { word=FAIL; note=", exit code $code, see $run/$name.out"; }
   printf '%s  %-30s %4d s, %d parts skipped%s\n' "$word" "$name" $((SECONDS - start)) "$skipped" "$note"
 }
@@ -169,7 +185,7 @@ run_all() {
   [ -z "$set" ] || place=$work
   files=$(mktemp -d "$place/hdf5-tests.XXXXXX")
   trap 'rm -rf "$files"' EXIT
-  export -f run_one run_job environment parallel_environment start exempt
+  export -f run_one run_job routed_well environment parallel_environment start exempt
   export set ranks build work tree source plugin mode run files
   # shellcheck disable=SC2086
   echo $programs | sed 's/\bflush1 flush2\b/flush1,flush2/' | tr ' ' '\n' \

@@ -2,14 +2,15 @@
 // it sees. Run with one seed, with h5scr, without, and on a model of MPI-IO, it must see the same.
 //
 //   mpirun -n N random_io --seed S [--rounds R] [--model 1] [--basic 1]
-//          [--derived 0] [--atomic 0] FILE LOG
+//          [--derived 0] [--atomic 0] [--spread 1] FILE LOG
 //
 // FILE (and FILE.<n>) is what it writes; each rank writes LOG.<rank>. No rank reads what another
 // may be writing, nobody reads beyond the end of a file (libraries differ in what they leave in the
 // buffer), and shared pointers are used by one rank at a time or in order of ranks. Between a write
 // and a read of the same bytes there is communication of some kind, not always MPI_File_sync:
 // strictly, MPI promises nothing then, but every library on a local file system does it, and
-// parallel HDF5 needs it.
+// parallel HDF5 needs it. With --spread the ranks' regions are far apart, each across the border of
+// two stripes of h5scr (core/shared_file/home.hpp), whose homes are on different nodes.
 #include <cinttypes>
 #include <cstdarg>
 #include <cstdio>
@@ -22,6 +23,8 @@ namespace scr::test {
 namespace {
 
 constexpr MPI_Offset kRegion = 512 * 1024;  // of the file for each rank, where it may write alone
+constexpr MPI_Offset kStripe = 16 << 20;
+constexpr MPI_Offset kBeforeBorder = 8 * 1024;  // so that most accesses reach across
 
 int rank_of(MPI_Comm comm) {
   int rank = 0;
@@ -89,6 +92,7 @@ struct Options {
   bool derived = true;  // random types, else bytes only
   bool atomic = true;
   bool model = false;
+  bool spread = false;
   bool basic = false;  // without what Open MPI's libraries get wrong
 };
 
@@ -119,7 +123,10 @@ class Tester {
   }
 
  private:
-  MPI_Offset whole() const { return kRegion * size_; }
+  MPI_Offset region(int rank) const {
+    return options_.spread ? (rank + 1) * kStripe - kBeforeBorder : rank * kRegion;
+  }
+  MPI_Offset whole() const { return region(size_ - 1) + kRegion; }
   int any(int low, int high) { return common_maker_.pick(low, high); }  // the same on all ranks
   int mine(int low, int high) { return own_maker_.pick(low, high); }
 
@@ -181,10 +188,11 @@ class Tester {
     return offsets.front() + Shape(filetype).extent > offsets.back();
   }
 
-  // Elements dealt out to the ranks at random, again and again over the whole file.
+  // Elements dealt out to the ranks at random, again and again over the whole file or a region.
   View interleaved_view() {
     View view;
-    view.displacement = any(0, 3000);
+    const MPI_Offset start = options_.spread ? region(any(0, size_ - 1)) : 0;
+    view.displacement = start + any(0, 3000);
     view.etype =
         OwnedType(std::vector{MPI_BYTE, MPI_INT, MPI_DOUBLE}[static_cast<std::size_t>(any(0, 2))]);
     const int elements = any(size_, 40);
@@ -203,7 +211,7 @@ class Tester {
     MPI_Type_free(&indexed);
     view.filetype = OwnedType::derived(tile);
     view.etypes = static_cast<MPI_Offset>(at.size());
-    view.room = (whole() - 4000) / extent * view.etypes;
+    view.room = ((options_.spread ? kRegion : whole()) - 4000) / extent * view.etypes;
     view.room = std::min<MPI_Offset>(view.room, 20000);
     return view;
   }
@@ -387,7 +395,7 @@ class Tester {
     set_atomicity();
     {
       const bool interleaved = any(0, 2) == 0;
-      const View view = interleaved ? interleaved_view() : random_view(own_maker_, rank_ * kRegion);
+      const View view = interleaved ? interleaved_view() : random_view(own_maker_, region(rank_));
       set_view(view);
       for (int i = any(1, 3); i > 0; --i) {
         if (any(0, 1) == 0) {
@@ -398,7 +406,7 @@ class Tester {
       }
     }
     meet();
-    const View view = random_view(own_maker_, mine(0, size_ - 1) * kRegion);
+    const View view = random_view(own_maker_, region(mine(0, size_ - 1)));
     set_view(view);
     for (int i = any(1, 3); i > 0; --i) {
       if (any(0, 1) == 0) {
@@ -417,9 +425,9 @@ class Tester {
     for (int i = any(1, 4); i > 0; --i) {
       View own;
       own.room = 20000;
-      move_at(true, own, rank_ * kRegion);
+      move_at(true, own, region(rank_));
       meet();
-      move_at(false, own, mine(0, size_ - 1) * kRegion);
+      move_at(false, own, region(mine(0, size_ - 1)));
       meet();
     }
   }
@@ -437,7 +445,7 @@ class Tester {
   // --- shared pointers: views must be the same everywhere ----------------------------------------
 
   void shared_pointer() {
-    const View view = random_view(common_maker_, any(0, size_ - 1) * kRegion);
+    const View view = random_view(common_maker_, region(any(0, size_ - 1)));
     set_view(view);
     for (int i = any(1, 5); i > 0; --i) {
       const int who = any(0, size_ - 1);
@@ -461,7 +469,7 @@ class Tester {
   }
 
   void ordered() {
-    const View view = random_view(common_maker_, any(0, size_ - 1) * kRegion);
+    const View view = random_view(common_maker_, region(any(0, size_ - 1)));
     set_view(view);
     const MPI_Offset most = view.room / (4 * size_);
     for (int i = any(1, 3); i > 0; --i) {
@@ -491,7 +499,7 @@ class Tester {
     MPI_Barrier(comm_);
     if (any(0, 1) == 0) {
       open(MPI_MODE_RDONLY);
-      const View view = random_view(own_maker_, mine(0, size_ - 1) * kRegion);
+      const View view = random_view(own_maker_, region(mine(0, size_ - 1)));
       set_view(view);
       collective(false, view);
       io_.close();
@@ -515,7 +523,7 @@ class Tester {
   }
 
   void ask() {
-    const View view = random_view(common_maker_, rank_ * kRegion);
+    const View view = random_view(common_maker_, region(rank_));
     set_view(view);
     const Io::ViewShape shape = io_.get_view();
     note("view %lld etype %lld filetype %lld of %lld", static_cast<long long>(shape.displacement),
@@ -568,6 +576,7 @@ int run(int argc, char** argv) {
     if (word == "--derived") options.derived = std::atoi(value) != 0;
     if (word == "--basic") options.basic = std::atoi(value) != 0;
     if (word == "--model") options.model = std::atoi(value) != 0;
+    if (word == "--spread") options.spread = std::atoi(value) != 0;
     if (word == "--atomic") options.atomic = std::atoi(value) != 0;
   }
   const int rank = rank_of(MPI_COMM_WORLD);

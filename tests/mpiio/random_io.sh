@@ -22,11 +22,17 @@ trial() { # folder launcher-function argument...
     >"$work/out" 2>&1 || die "seed $seed, $1: $(tail -n 20 "$work/out")"
 }
 
+# A layer that does nothing would be right, too.
+expect_routed() {
+  grep -qE '[1-9][0-9]* files routed' "$work/out" || die "seed $seed: nothing was routed: $(cat "$work/out")"
+}
+
 for seed; do
   [[ $seed != 0 ]] || seed=$(date +%s)
   echo "seed $seed"
   trial model plain --model 1
   trial prefix routed
+  expect_routed
   compare model prefix
   rm -rf "$work/model" "$work/prefix" "$work/cache"/*  # a new run knows nothing of the one before
 
