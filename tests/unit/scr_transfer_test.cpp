@@ -41,7 +41,8 @@ class ScrTransfer : public ::testing::Test {
     dataset_.ranks = 1;
     stdfs::create_directories(directory_ / "prefix/.scr/scr.dataset.5");
     EXPECT_TRUE(write_intent(fs_, directory_ / "prefix/.scr/scr.dataset.5",
-                             {dataset_, "FILES", 1, {}}, Durability::kDurable)
+                             {.dataset = dataset_, .layout = "FILES", .superseded = {}},
+                             Durability::kDurable)
                     .ok());
     JobOwnerInfo owner;
     owner.user = "me";

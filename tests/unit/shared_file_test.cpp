@@ -429,6 +429,7 @@ TEST(LogTable, AClosedLogIsGoneOnWith) {
 TEST(SharedFile, ReadersOfTwoFilesAreToldApart) {
   Nodes nodes(1);
   const Homes homes = nodes.homes();
+  for (const std::uint64_t id : {kFile, kFile + 1}) ASSERT_TRUE(homes.create(id, 0).ok());
   const auto numbers = [&](std::uint64_t id) {
     EXPECT_TRUE(homes.enter(id, {0, 0, 9}, {}, 10).ok());
     auto file = as_file(std::make_unique<LogReader>(homes, id, OpenLog(), /*sealed=*/true), "f");
