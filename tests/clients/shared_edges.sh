@@ -47,9 +47,9 @@ case_deleted_and_made_again() {
   expect_done
 }
 
-case_groups() {
-  begin_acts "groups of ranks, on two nodes, that write a file one after the other, and at the same time"
-  client "$build/tests/mpiio_calls" "$PWD/file" groups
+case_calls() {
+  begin_acts "every call of MPI-IO, and groups of ranks that write one file, on ranks of several nodes"
+  client "$build/tests/mpiio_calls" "$PWD/file" XOR
   expect_done
   expect_text "other processes have it open for writing"
 }
