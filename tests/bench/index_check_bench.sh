@@ -10,7 +10,7 @@ mkdir "$work/prefix" "$work/cache"
 cd "$work/prefix"
 export SCR_PREFIX=$PWD SCR_JOB_ID=bench SCR_CNTL_BASE=$work/cache SCR_CACHE_BASE=$work/cache
 mapfile -t names < <(for i in $(seq 1000); do echo "f$i.h5"; done)
-SCR_USE_CONTAINERS=1 HDF5_DRIVER=scr HDF5_PLUGIN_PATH=$build/plugin "$build/tests/write_tree" keep 1 "${names[@]}" 2> /dev/null
+LD_PRELOAD=$build/lib/libscr_mpiio.so SCR_USE_CONTAINERS=1 HDF5_DRIVER=scr HDF5_PLUGIN_PATH=$build/plugin "$build/tests/write_tree" keep 1 "${names[@]}" 2> /dev/null
 seconds() { # command...
   local start end
   start=$(date +%s.%N)
