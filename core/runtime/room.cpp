@@ -45,9 +45,9 @@ namespace {
 // What the kernel takes back from a group when it needs memory: pages of files on disks. Those of
 // files in memory are not among them.
 std::uint64_t reclaimable(FileSystem& fs, const std::string& group) {
-  const auto text = read_text(fs, group + "/memory.stat");
+  const std::string text = read_text(fs, group + "/memory.stat").value_or("");
   std::uint64_t sum = 0;
-  for (std::string_view line : text::split(text.value_or(""), '\n')) {
+  for (std::string_view line : text::split(text, '\n')) {
     for (const std::string_view key : {"inactive_file ", "active_file "}) {
       if (line.starts_with(key)) sum += text::parse_uint(line.substr(key.size())).value_or(0);
     }
