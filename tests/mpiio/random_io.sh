@@ -2,8 +2,8 @@
 # random_io with h5scr and on its model: the logs of all ranks and all files must be the same.
 #   random_io.sh BUILD RANKS ROUNDS SEED... (0: one from the clock)
 # Then with h5scr switched off on MPI's own library, which must be the same, too: the model is right, and a layer that
-# is off does nothing. With MPICH all of it; with Open MPI what its ROMIO can do, for OMPIO loses bytes that ranks write
-# in turns.
+# is off does nothing. Without derived types, on some of which MPICH 4.0 by itself does not come back within minutes; with
+# Open MPI what its ROMIO can do, for OMPIO loses bytes that ranks write in turns.
 source "$(dirname "$0")/lib.sh"
 ranks=$1 rounds=$2
 shift 2
@@ -36,8 +36,8 @@ for seed; do
   compare model prefix
   rm -rf "$work/model" "$work/prefix" "$work/cache"/*  # a new run knows nothing of the one before
 
-  basic=()
-  [[ -z ${OMPI_ALLOW_RUN_AS_ROOT:-} || ${MPIEXEC:-} == *mpich* ]] || basic=(--basic 1 --derived 0)
+  basic=(--derived 0)
+  [[ -z ${OMPI_ALLOW_RUN_AS_ROOT:-} || ${MPIEXEC:-} == *mpich* ]] || basic+=(--basic 1)
   export OMPI_MCA_io=romio321
   trial model plain --model 1 "${basic[@]}"
   export SCR_ENABLE=0
