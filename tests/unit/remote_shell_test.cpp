@@ -91,7 +91,7 @@ TEST_F(RemoteShells, SrunIsAStepBesideTheProgram) {
 // On the node of the batch script a daemon would be one of the script's processes.
 TEST_F(RemoteShells, UnderSlurmADaemonIsAStepOfItsOwnOnThisHostToo) {
   programs_.add("srun", "");
-  const std::string own = log::host_name();
+  const std::string& own = log::host_name();
   const Words step = choose(slurm()).own_step(own, {"scr_transfer", "dir"});
   ASSERT_FALSE(step.empty());
   EXPECT_EQ(step.front(), "srun");
