@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <memory>
 #include <set>
-#include <thread>
 
 #include "core/base/checksum.hpp"
+#include "flush/pacer.hpp"
 
 namespace scr::flush {
 
@@ -21,10 +20,6 @@ constexpr std::size_t kCachePart = std::size_t{128} << 10U;
 // Written before the device is told to begin, so that it works while we copy.
 constexpr std::uint64_t kWriteBehind = std::uint64_t{8} << 20U;
 
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 class Copier {
  public:
   Copier(FileSystem& fs, const CopyOptions& options, CopyProgress& progress)
@@ -32,7 +27,7 @@ class Copier {
         options_(options),
         progress_(progress),
         buffer_(options.buffer),
-        throttle_(options.bytes_per_second, options.percent, seconds_now()) {}
+        pacer_(options.bytes_per_second, options.percent, progress.cancel) {}
 
   Status copy(CopyTask& task) {
     SCR_ASSIGN_OR_RETURN(auto source,
@@ -127,7 +122,7 @@ class Copier {
     Crc32 crc;
     for (std::uint64_t done = 0; done < piece.length;) {
       if (progress_.cancel) return {StatusCode::kUnavailable, "the copy was cancelled"};
-      const double start = seconds_now();
+      const double start = Pacer::now();
       SCR_ASSIGN_OR_RETURN(const auto room, room_for(*target, piece.offset + done));
       const auto length =
           static_cast<std::size_t>(std::min<std::uint64_t>(piece.length - done, room.size()));
@@ -141,7 +136,7 @@ class Copier {
       done += length;
       progress_.bytes_done += length;
       if (options_.progress) options_.progress(progress_.bytes_done);
-      pause(length, start);
+      pacer_.pause(length, start);
     }
     piece.crc = crc.value();
     return {};
@@ -203,17 +198,6 @@ class Copier {
     return true;
   }
 
-  // Sleeps in short naps, so that a cancel is not kept waiting.
-  void pause(std::size_t bytes, double start) {
-    const double now = seconds_now();
-    double left = throttle_.pause_after(bytes, now - start, now);
-    while (left > 0 && !progress_.cancel) {
-      const double nap = std::min(left, 0.1);
-      std::this_thread::sleep_for(std::chrono::duration<double>(nap));
-      left -= nap;
-    }
-  }
-
   FileSystem& fs_;
   const CopyOptions& options_;
   CopyProgress& progress_;
@@ -222,7 +206,7 @@ class Copier {
   std::uint64_t staged_at_ = 0;  // in that file
   std::size_t staged_ = 0;
   std::uint64_t begun_ = 0;  // up to here the device knows of the run
-  Throttle throttle_;
+  Pacer pacer_;
   std::map<std::string, std::unique_ptr<File>> open_;
   std::set<std::string> directories_;  // of all destinations
 };

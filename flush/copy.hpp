@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "core/base/filesystem.hpp"
-#include "flush/throttle.hpp"
 
 namespace scr::flush {
 

@@ -161,6 +161,7 @@ Status Flush::take_directory(Communicator& world) {
   options_.copy.resume = world.any_true(resumed);
   intent_.attempt = world.all_reduce(intent_.attempt, ReduceOp::kMax);
   rank_ = world.rank();
+  ranks_ = world.size();
   done_ = world.any_true(done_);
   return {};
 }
@@ -446,8 +447,7 @@ Status Flush::collect_segment_checksums(Communicator& node) {
   return {};
 }
 
-Status Flush::write_parity(Communicator& world) {
-  if (summary_.container_parity == 0) return {};
+ParityWriter Flush::parity_writer() const {
   std::vector<std::string> data;
   std::vector<std::string> parity;
   for (std::uint64_t i = 0; i < summary_.container_count; ++i) {
@@ -456,8 +456,24 @@ Status Flush::write_parity(Communicator& world) {
   for (std::uint64_t i = 0; i < parity_container_count(summary_); ++i) {
     parity.push_back(directory() + "/" + temporary_name(parity_container_name(i), dataset_));
   }
-  SCR_ASSIGN_OR_RETURN(summary_.parity_crcs,
-                       write_parity_containers(world, fs_, summary_, data, parity));
+  return {fs_, summary_, std::move(data), std::move(parity)};
+}
+
+void Flush::encode() {
+  try {
+    Pacer pacer(options_.copy.bytes_per_second, options_.copy.percent, progress_.cancel);
+    parity_.emplace(parity_writer());
+    encode_status_ = parity_->write_share(rank_, ranks_, &pacer);
+  } catch (const std::exception& error) {
+    encode_status_ = internal_error(error.what());
+  }
+  encoded_ = true;
+}
+
+Status Flush::collect_parity(Communicator& world) {
+  if (summary_.container_parity == 0) return {};
+  if (!encoded_) encode();
+  SCR_ASSIGN_OR_RETURN(summary_.parity_crcs, parity_->collect(world, encode_status_));
   return {};
 }
 
@@ -506,7 +522,7 @@ Status Flush::finish(Communicator& world, Communicator& node) {
   }
   if (summary_.containers) {
     SCR_RETURN_IF_ERROR(agree_all(world, collect_segment_checksums(node), "collecting checksums"));
-    SCR_RETURN_IF_ERROR(agree_all(world, write_parity(world), "writing parity containers"));
+    SCR_RETURN_IF_ERROR(agree_all(world, collect_parity(world), "writing parity containers"));
   } else {
     auto superseded = find_superseded(world, fs_, prefix_, dataset_, files_);
     if (superseded.status().code() == StatusCode::kFailedPrecondition) abandon(world);

@@ -22,6 +22,7 @@
 #include "flush/copy.hpp"
 #include "flush/delete_dataset.hpp"
 #include "flush/intent.hpp"
+#include "flush/parity.hpp"
 #include "flush/rank2file.hpp"
 #include "flush/replay.hpp"
 #include "flush/summary.hpp"
@@ -76,6 +77,14 @@ class Flush {
   }
   void set_bytes_done(std::uint64_t bytes) { progress_.bytes_done = bytes; }
   bool copied() const { return copied_; }  // from any thread
+  // After copy() has ended everywhere: whether something is left to compute from all that was
+  // copied (parity containers). Then encode(), not collective and in any thread, does this
+  // process's share; without it, finish() does.
+  bool needs_encoding() const {
+    return copy_status_.ok() && !done_ && summary_.container_parity > 0;
+  }
+  void encode();
+  bool encoded() const { return encoded_; }  // from any thread
   void cancel() { progress_.cancel = true; }
 
   // Collective, after copy() has ended everywhere.
@@ -109,7 +118,8 @@ class Flush {
   Status collect_shared_checksums(Communicator& world);
   Status set_shared_times();
   Status collect_segment_checksums(Communicator& node);
-  Status write_parity(Communicator& world);
+  ParityWriter parity_writer() const;
+  Status collect_parity(Communicator& world);
   Status sync_plan();
   Status commit();
   Status rename_own(Communicator& world);
@@ -134,6 +144,10 @@ class Flush {
   std::uint64_t bytes_total_ = 0;
   Status copy_status_;
   std::atomic<bool> copied_ = false;
+  int ranks_ = 1;
+  std::optional<ParityWriter> parity_;  // once encode() has begun
+  Status encode_status_;
+  std::atomic<bool> encoded_ = false;
   bool done_ = false;  // an earlier try came as far as the summary, and has been completed
 };
 

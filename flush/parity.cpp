@@ -20,14 +20,8 @@ namespace {
 
 constexpr std::size_t kWindow = std::size_t{1} << 20;
 
-struct Group {
-  std::uint64_t first = 0;  // container
-  int size = 0;
-  std::uint64_t first_parity = 0;
-};
-
-std::vector<Group> groups_of(const Summary& summary) {
-  std::vector<Group> groups;
+std::vector<ContainerGroup> groups_of(const Summary& summary) {
+  std::vector<ContainerGroup> groups;
   for (std::uint64_t first = 0; first < summary.container_count; first += kGroupSize) {
     const auto size = static_cast<int>(std::min(kGroupSize, summary.container_count - first));
     groups.push_back({first, size, groups.size() * summary.container_parity});
@@ -36,7 +30,7 @@ std::vector<Group> groups_of(const Summary& summary) {
 }
 
 // Parity is as long as the longest container of the group: its first.
-std::uint64_t parity_length(const Summary& summary, const Group& group) {
+std::uint64_t parity_length(const Summary& summary, const ContainerGroup& group) {
   return container_length(summary, group.first);
 }
 
@@ -68,7 +62,7 @@ Status read_window(File& file, std::uint64_t offset, std::span<std::byte> window
 // data.
 class WindowCoder {
  public:
-  WindowCoder(const Summary& summary, const Group& group, const std::vector<int>& given,
+  WindowCoder(const Summary& summary, const ContainerGroup& group, const std::vector<int>& given,
               const std::vector<int>& wanted)
       : combination_(
             redundancy::make_combination(group.size + static_cast<int>(summary.container_parity),
@@ -121,41 +115,6 @@ Result<std::vector<std::unique_ptr<File>>> open_all(FileSystem& fs,
   return files;
 }
 
-// (parity container, window) -> checksum of that window.
-using WindowChecksums = std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t>;
-
-Status encode_group(Communicator& world, FileSystem& fs, const Summary& summary, const Group& group,
-                    const std::vector<std::string>& data, const std::vector<std::string>& parity,
-                    WindowChecksums& checksums) {
-  const auto k = static_cast<int>(summary.container_parity);
-  const std::uint64_t length = parity_length(summary, group);
-  if (static_cast<std::uint64_t>(world.rank()) * kWindow >= length)
-    return {};  // no window for this rank
-  const auto begin = data.begin() + static_cast<std::ptrdiff_t>(group.first);
-  SCR_ASSIGN_OR_RETURN(auto inputs, open_all(fs, {begin, begin + group.size}, OpenOptions::read()));
-  OpenOptions create = OpenOptions::read_write();
-  create.create = true;
-  const auto first = parity.begin() + static_cast<std::ptrdiff_t>(group.first_parity);
-  SCR_ASSIGN_OR_RETURN(auto outputs, open_all(fs, {first, first + k}, create));
-  WindowCoder coder(summary, group, positions(k, group.size), positions(0, k));
-  const auto ranks = static_cast<std::uint64_t>(world.size());
-  for (auto window = static_cast<std::uint64_t>(world.rank()); window * kWindow < length;
-       window += ranks) {
-    const std::uint64_t offset = window * kWindow;
-    const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(kWindow, length - offset));
-    SCR_RETURN_IF_ERROR(coder.compute(inputs, offset, part));
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      SCR_RETURN_IF_ERROR(outputs[i]->write_all(coder.output(i, part), offset));
-      checksums[{group.first_parity + i, window}] = crc32(coder.output(i, part));
-    }
-  }
-  for (auto& file : outputs) {
-    SCR_RETURN_IF_ERROR(file->sync());
-    SCR_RETURN_IF_ERROR(file->close());
-  }
-  return {};
-}
-
 }  // namespace
 
 std::uint64_t container_length(const Summary& summary, std::uint64_t index) {
@@ -173,23 +132,59 @@ std::uint64_t parity_container_count(const Summary& summary) {
   return groups * summary.container_parity;
 }
 
-Result<std::vector<std::uint32_t>> write_parity_containers(Communicator& world, FileSystem& fs,
-                                                           const Summary& summary,
-                                                           const std::vector<std::string>& data,
-                                                           const std::vector<std::string>& parity) {
-  if (summary.container_parity == 0) return std::vector<std::uint32_t>();
-  WindowChecksums checksums;
-  Status status;
-  for (const Group& group : groups_of(summary)) {
-    if (status.ok()) status = encode_group(world, fs, summary, group, data, parity, checksums);
+Status ParityWriter::encode_group(const ContainerGroup& group, int rank, int ranks, Pacer* pacer) {
+  const auto k = static_cast<int>(summary_.container_parity);
+  const std::uint64_t length = parity_length(summary_, group);
+  const auto first_window = static_cast<std::uint64_t>(rank);
+  if (first_window * kWindow >= length) return {};  // no window for this rank
+  const auto begin = data_.begin() + static_cast<std::ptrdiff_t>(group.first);
+  SCR_ASSIGN_OR_RETURN(auto inputs,
+                       open_all(fs_, {begin, begin + group.size}, OpenOptions::read()));
+  OpenOptions create = OpenOptions::read_write();
+  create.create = true;
+  const auto first = parity_.begin() + static_cast<std::ptrdiff_t>(group.first_parity);
+  SCR_ASSIGN_OR_RETURN(auto outputs, open_all(fs_, {first, first + k}, create));
+  WindowCoder coder(summary_, group, positions(k, group.size), positions(0, k));
+  for (std::uint64_t window = first_window; window * kWindow < length;
+       window += static_cast<std::uint64_t>(ranks)) {
+    if (pacer != nullptr && pacer->cancelled())
+      return {StatusCode::kUnavailable, "writing parity was cancelled"};
+    const double start = Pacer::now();
+    const std::uint64_t offset = window * kWindow;
+    const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(kWindow, length - offset));
+    SCR_RETURN_IF_ERROR(coder.compute(inputs, offset, part));
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      SCR_RETURN_IF_ERROR(outputs[i]->write_all(coder.output(i, part), offset));
+      checksums_[{group.first_parity + i, window}] = crc32(coder.output(i, part));
+    }
+    // What is read counts, too: the limit is for the parallel file system.
+    if (pacer != nullptr) pacer->pause(part * (inputs.size() + outputs.size()), start);
   }
-  if (!world.all_true(status.ok())) {
-    return status.ok() ? Status(StatusCode::kUnavailable, "writing parity failed on another rank")
-                       : status;
+  for (auto& file : outputs) {
+    SCR_RETURN_IF_ERROR(file->sync());
+    SCR_RETURN_IF_ERROR(file->close());
+  }
+  return {};
+}
+
+Status ParityWriter::write_share(int rank, int ranks, Pacer* pacer) {
+  checksums_.clear();
+  if (summary_.container_parity == 0) return {};
+  for (const ContainerGroup& group : groups_of(summary_)) {
+    SCR_RETURN_IF_ERROR(encode_group(group, rank, ranks, pacer));
+  }
+  return {};
+}
+
+Result<std::vector<std::uint32_t>> ParityWriter::collect(Communicator& world,
+                                                         const Status& written) const {
+  if (!world.all_true(written.ok())) {
+    return written.ok() ? Status(StatusCode::kUnavailable, "writing parity failed on another rank")
+                        : written;
   }
   // Rank 0 puts the checksums of the windows together, in order.
   Hash send;
-  for (const auto& [key, crc] : checksums) {
+  for (const auto& [key, crc] : checksums_) {
     send.at("0").at(std::to_string(key.first)).set_value(std::to_string(key.second), crc);
   }
   Hash receive;
@@ -198,9 +193,9 @@ Result<std::vector<std::uint32_t>> write_parity_containers(Communicator& world, 
   if (world.rank() != 0) return result;
   Hash all;
   for (const auto& element : receive.elements()) all.merge(element.hash);
-  for (const Group& group : groups_of(summary)) {
-    const std::uint64_t length = parity_length(summary, group);
-    for (std::uint64_t i = 0; i < summary.container_parity; ++i) {
+  for (const ContainerGroup& group : groups_of(summary_)) {
+    const std::uint64_t length = parity_length(summary_, group);
+    for (std::uint64_t i = 0; i < summary_.container_parity; ++i) {
       std::uint32_t crc = 0;
       for (std::uint64_t offset = 0; offset < length; offset += kWindow) {
         const Hash* windows = all.get(std::to_string(group.first_parity + i));
@@ -311,7 +306,7 @@ class Workshop {
 class GroupRepair {
  public:
   GroupRepair(FileSystem& fs, const std::string& directory, const Summary& summary,
-              const Group& group, const SegmentMap& segments)
+              const ContainerGroup& group, const SegmentMap& segments)
       : fs_(fs),
         directory_(directory),
         summary_(summary),
@@ -425,7 +420,7 @@ class GroupRepair {
   FileSystem& fs_;
   const std::string& directory_;
   const Summary& summary_;
-  const Group& group_;
+  const ContainerGroup& group_;
   const SegmentMap& segments_;
   int parities_;
   std::vector<int> good_;
@@ -438,7 +433,7 @@ class GroupRepair {
 
 Status verify_parity_containers(FileSystem& fs, const std::string& directory,
                                 const Summary& summary, std::vector<std::string>& problems) {
-  for (const Group& group : groups_of(summary)) {
+  for (const ContainerGroup& group : groups_of(summary)) {
     for (std::uint64_t i = 0; i < summary.container_parity; ++i) {
       const std::uint64_t index = group.first_parity + i;
       Status status = verify_parity(fs, directory + "/" + parity_container_name(index),
@@ -453,7 +448,7 @@ Result<std::vector<std::string>> repair_containers(FileSystem& fs, const std::st
   SCR_ASSIGN_OR_RETURN(Summary summary, read_summary(fs, directory));
   SCR_ASSIGN_OR_RETURN(SegmentMap segments, read_segments(fs, directory));
   std::vector<std::string> repaired;
-  for (const Group& group : groups_of(summary)) {
+  for (const ContainerGroup& group : groups_of(summary)) {
     SCR_RETURN_IF_ERROR(GroupRepair(fs, directory, summary, group, segments).repair(repaired));
   }
   return repaired;

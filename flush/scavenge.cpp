@@ -128,9 +128,10 @@ class Committer {
       data.push_back(temporary_path(container_name(i)));
     for (std::uint64_t i = 0; i < parity_container_count(summary_); ++i)
       parity.push_back(temporary_path(parity_container_name(i)));
+    ParityWriter writer(fs_, summary_, std::move(data), std::move(parity));
     SingleCommunicator alone;
     SCR_ASSIGN_OR_RETURN(summary_.parity_crcs,
-                         write_parity_containers(alone, fs_, summary_, data, parity));
+                         writer.collect(alone, writer.write_share(0, 1, nullptr)));
     return {};
   }
 

@@ -148,7 +148,8 @@ Status check_operations(bool given, FaultPlan& plan) {
   if (plan.action == FaultPlan::Action::kShort) {
     possible = FaultPlan::bit(Operation::kRead) | FaultPlan::bit(Operation::kWrite);
   }
-  if (!given) plan.operations = possible;
+  const bool kills = plan.action == FaultPlan::Action::kKill;
+  if (!given) plan.operations = kills ? possible : possible & ~FaultPlan::kHints;
   if ((plan.operations & ~possible) == 0) return {};
   return bad_part("op", "action=short goes with op=read|write only, action=tear with op=write");
 }
@@ -158,6 +159,7 @@ Status check_operations(bool given, FaultPlan& plan) {
 FaultPlan FaultPlan::fail_at(std::uint64_t n, int errno_value, std::uint64_t repeat) {
   FaultPlan plan;
   plan.action = Action::kFail;
+  plan.operations &= ~kHints;
   plan.errno_value = errno_value;
   plan.n = n;
   plan.repeat = repeat;

@@ -222,9 +222,11 @@ class FaultyFileSystem::FaultyFile final : public File {
   const std::string& path() const override { return inner_->path(); }
   int descriptor() const override { return inner_->descriptor(); }
   void start_writing(std::uint64_t offset, std::uint64_t length) override {
-    inner_->start_writing(offset, length);
+    if (strike(Operation::kStartWriting, "write back").ok()) inner_->start_writing(offset, length);
   }
-  void set_time(std::int64_t mtime_ns) override { inner_->set_time(mtime_ns); }
+  void set_time(std::int64_t mtime_ns) override {
+    if (strike(Operation::kSetTime, "set the time of").ok()) inner_->set_time(mtime_ns);
+  }
 
  private:
   Status failure(const Verdict& verdict, std::string_view tried) const {

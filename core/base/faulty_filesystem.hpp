@@ -17,7 +17,8 @@
 //   n=N        the first matching operation it happens to, from 1 (default 1)
 //   op=A|B     which operations match: open opendir info mkdir rmdir remove rename symlink readlink
 //              list syncdir space read write truncate allocate sync chmod map lock unlock close
-//              (default all; for short: read|write; for tear: write)
+//              writeback utime (default all but the last two, which are hints; for kill: all; for
+//              short: read|write; for tear: write)
 //   path=GLOB  which paths match; * matches slashes too (default all). A rename matches by either
 //              of its two paths; an exchange of names counts as one.
 //   repeat=K   how many matching operations in a row it happens to, or "all" (default 1: once)
@@ -28,9 +29,9 @@
 //   done
 //
 // Values cannot hold commas. Every virtual call of FileSystem and File is one operation, but those
-// that only tell a path or descriptor, and the hints, which cannot fail (start_writing, set_time).
-// A close that is made to fail still closes. Files reached through descriptor(), mapped memory and
-// destructors are beyond its reach. Thread-safe.
+// that only tell a path or descriptor. The hints (start_writing, set_time) have no result: one that
+// is made to fail is not carried out. A close that is made to fail still closes. Files reached
+// through descriptor(), mapped memory and destructors are beyond its reach. Thread-safe.
 #pragma once
 
 #include <array>
@@ -70,18 +71,24 @@ enum class Operation : unsigned {
   kLock,
   kUnlock,
   kClose,
+  kStartWriting,
+  kSetTime,
 };
 
 // As in SCR_FAULT, in the order of the enumeration.
-inline constexpr std::array<std::string_view, 22> kOperationNames = {
-    "open",     "opendir", "info",    "mkdir", "rmdir",  "remove", "rename",   "symlink",
-    "readlink", "list",    "syncdir", "space", "read",   "write",  "truncate", "allocate",
-    "sync",     "chmod",   "map",     "lock",  "unlock", "close"};
+inline constexpr std::array<std::string_view, 24> kOperationNames = {
+    "open",     "opendir", "info",    "mkdir", "rmdir",  "remove", "rename",    "symlink",
+    "readlink", "list",    "syncdir", "space", "read",   "write",  "truncate",  "allocate",
+    "sync",     "chmod",   "map",     "lock",  "unlock", "close",  "writeback", "utime"};
 
 struct FaultPlan {
   enum class Action { kCountOnly, kFail, kShort, kKill, kTear };
   static constexpr std::uint64_t kForever = std::numeric_limits<std::uint64_t>::max();
   static constexpr std::uint32_t kAllOperations = (1U << kOperationNames.size()) - 1;
+
+  // Those that have no result, so that nobody can tell of a failure.
+  static constexpr std::uint32_t kHints = (1U << static_cast<unsigned>(Operation::kStartWriting)) |
+                                          (1U << static_cast<unsigned>(Operation::kSetTime));
 
   static constexpr std::uint32_t bit(Operation operation) {
     return 1U << static_cast<unsigned>(operation);
@@ -96,7 +103,7 @@ struct FaultPlan {
   std::optional<int> rank;
   std::string log;
 
-  // A plan that fails the n-th operation with an errno.
+  // A plan that fails the n-th operation, hints left out, with an errno.
   static FaultPlan fail_at(std::uint64_t n, int errno_value, std::uint64_t repeat = 1);
   // A plan that kills the process before the n-th operation.
   static FaultPlan kill_at(std::uint64_t n);

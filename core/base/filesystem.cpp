@@ -175,6 +175,35 @@ Status FileSystem::exchange(const At& one, const At& other) {
   return errno_status(EOPNOTSUPP, "exchange", one.display() + "' and '" + other.display());
 }
 
+Result<std::string> FileSystem::real_path(const std::string& absolute) {
+  constexpr int kMostLinks = 40;  // as the kernel
+  std::string real;
+  std::string rest = absolute;  // to be walked still, from `real` on
+  int links = 0;
+  for (std::size_t begin = 0; begin < rest.size();) {
+    const std::size_t end = std::min(rest.find('/', begin), rest.size());
+    const std::string name = rest.substr(begin, end - begin);
+    begin = end + 1;
+    if (name.empty() || name == ".") continue;
+    if (name == "..") {
+      real.resize(real.empty() ? 0 : real.rfind('/'));
+      continue;
+    }
+    const auto target = read_symlink(real + "/" + name);
+    if (target.ok()) {
+      if (++links > kMostLinks) return errno_status(ELOOP, "follow", absolute);
+      if (target->starts_with('/')) real.clear();
+      rest = begin < rest.size() ? *target + "/" + rest.substr(begin) : *target;
+      begin = 0;
+    } else if (target.status().errno_value() == EINVAL) {  // no symbolic link
+      real += "/" + name;
+    } else {
+      return target.status();
+    }
+  }
+  return real.empty() ? "/" : real;
+}
+
 Result<bool> FileSystem::exists(const At& at) {
   const Result<FileInfo> found = info(at);
   if (found.ok()) return true;

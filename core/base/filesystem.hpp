@@ -41,6 +41,7 @@ struct FileInfo {
 struct SpaceInfo {
   std::uint64_t capacity = 0;   // bytes in all
   std::uint64_t available = 0;  // bytes that this user may still write
+  bool in_memory = false;       // tmpfs, ramfs: what is written there counts as used memory
 };
 
 struct OpenOptions {
@@ -189,6 +190,8 @@ class FileSystem {
   // --- built from the above
   // -----------------------------------------------------------------------
   Result<bool> exists(const At& at);
+  // The path without symbolic links, `.` and `..`; everything on it must exist.
+  Result<std::string> real_path(const std::string& absolute);
   // Makes a directory and its missing parents; one that exists already (made by another process at
   // the same time) is fine.
   Status make_directories(const At& at, mode_t mode = 0777);

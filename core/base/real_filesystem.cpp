@@ -5,8 +5,9 @@
 // path twice, so nobody can swap a component between check and use.
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -307,14 +308,17 @@ Status RealFileSystem::sync_directory(const At& at) {
 }
 
 Result<SpaceInfo> RealFileSystem::space(const At& at) {
-  struct statvfs found {};
+  struct statfs found {};
   SCR_RETURN_IF_ERROR(call_at(at, "find the free space of", [&](int directory, const char* name) {
     const int flags = O_PATH | O_CLOEXEC | (at.directory != nullptr ? O_NOFOLLOW : 0);
     const Descriptor place(::openat(directory, name, flags));
-    return place.valid() ? ::fstatvfs(place.get(), &found) : -1;
+    return place.valid() ? ::fstatfs(place.get(), &found) : -1;
   }));
-  const std::uint64_t block = found.f_frsize;
-  return SpaceInfo{found.f_blocks * block, found.f_bavail * block};
+  // O_PATH is enough for fstatfs since Linux 3.12.
+  const auto block =
+      static_cast<std::uint64_t>(found.f_frsize != 0 ? found.f_frsize : found.f_bsize);
+  const bool in_memory = found.f_type == TMPFS_MAGIC || found.f_type == RAMFS_MAGIC;
+  return SpaceInfo{found.f_blocks * block, found.f_bavail * block, in_memory};
 }
 
 }  // namespace

@@ -145,9 +145,7 @@ const std::string& Session::real_directory(const std::string& path) {
       info.ok() && path == last.path && info->device == last.device && info->inode == last.inode;
   if (same) return last.real;
   last = {path, info.ok() ? info->device : 0, info.ok() ? info->inode : 0, {}};
-  std::error_code error;
-  auto real = std::filesystem::canonical(path, error);
-  if (!error) last.real = real.native();
+  if (auto real = fs_.real_path(path); real.ok()) last.real = *std::move(real);
   return last.real;
 }
 
@@ -161,9 +159,9 @@ Route Session::route_of(const std::string& absolute) {
   if (real_prefix_.empty()) {
     // Nothing leads into a directory that is not there yet, and looking costs one call.
     if (!fs_.info(prefix(), /*follow=*/true).ok()) return route;
-    std::error_code error;
-    real_prefix_ = std::filesystem::canonical(prefix(), error).native();
-    if (error) return route;
+    auto real = fs_.real_path(prefix());
+    if (!real.ok()) return route;
+    real_prefix_ = *std::move(real);
   }
   const std::string parent = absolute.substr(0, std::max<std::size_t>(slash, 1));
   const std::string& real = real_directory(parent);

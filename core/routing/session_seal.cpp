@@ -33,7 +33,7 @@ Session::Vote Session::vote() {
   move_passed_files();
   vote[kOpen] = has_open_writers() ? 1 : 0;
   vote[kClosed] = has_something_to_seal() ? 1 : 0;
-  vote[kNotCopied] = !runtime_->idle() && !runtime_->flush_copied() ? 1 : 0;
+  vote[kNotCopied] = !runtime_->idle() && !runtime_->flush_ready() ? 1 : 0;
   vote[kCloses] = closed_in_all_;
   return vote;
 }

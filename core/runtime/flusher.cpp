@@ -145,8 +145,13 @@ void Flusher::run() {
     next->taken = true;
     flush::Flush* flush = next->flush.get();  // stays: the main thread removes only what is copied
     const std::string transfer = next->transfer;
+    const bool encoding = next->encoding;
     lock.unlock();
-    if (transfer.empty() || !watch_daemon(*flush, transfer)) flush->copy();
+    if (encoding) {
+      flush->encode();
+    } else if (transfer.empty() || !watch_daemon(*flush, transfer)) {
+      flush->copy();
+    }
     lock.lock();
     wake_.notify_all();
   }
@@ -252,10 +257,25 @@ FlushOutcome Flusher::end_first() {
   return outcome;
 }
 
+// Collective, when the first flush is ready on all ranks: gives it back to the thread for its
+// second step, or ends it.
+std::optional<FlushOutcome> Flusher::advance_first() {
+  Entry& first = queue_.front();
+  if (first.encoding || !context_.world().all_true(first.flush->needs_encoding()))
+    return end_first();
+  {
+    const std::lock_guard lock(mutex_);
+    first.encoding = true;
+    first.taken = false;
+  }
+  wake_.notify_all();
+  return std::nullopt;
+}
+
 std::vector<FlushOutcome> Flusher::poll() {
   std::vector<FlushOutcome> outcomes;
-  while (!queue_.empty() && context_.world().all_true(queue_.front().flush->copied())) {
-    outcomes.push_back(end_first());
+  while (!queue_.empty() && context_.world().all_true(ready())) {
+    if (auto outcome = advance_first()) outcomes.push_back(std::move(*outcome));
   }
   return outcomes;
 }
@@ -265,9 +285,9 @@ std::vector<FlushOutcome> Flusher::wait() {
   while (!queue_.empty()) {
     {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return queue_.front().flush->copied(); });
+      wake_.wait(lock, [this] { return ready(); });
     }
-    outcomes.push_back(end_first());
+    if (auto outcome = advance_first()) outcomes.push_back(std::move(*outcome));
   }
   return outcomes;
 }

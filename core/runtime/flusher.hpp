@@ -1,10 +1,10 @@
 // Flusher: brings cached datasets to the prefix directory, at once or in a background thread.
 //
-// Collective, except the questions. The background thread copies only (POSIX calls, no MPI); what
-// needs the other ranks is done at the collective points of the program, by poll(). It blocks all
-// signals and does not keep to the core that its rank is bound to. With SCR_FLUSH_TYPE=DAEMON the
-// scr_transfer of the node copies, and the thread only watches it; where none is at work, the
-// thread copies after all.
+// Collective, except the questions. The background thread copies, and where containers have parity
+// computes it once all ranks have copied (POSIX calls, no MPI); what needs the other ranks is done
+// at the collective points of the program, by poll(). It blocks all signals and does not keep to
+// the core that its rank is bound to. With SCR_FLUSH_TYPE=DAEMON the scr_transfer of the node
+// copies, and the thread only watches it; where none is at work, the thread copies after all.
 #pragma once
 
 #include <condition_variable>
@@ -52,7 +52,8 @@ class Flusher {
   Status flush(const DatasetDescriptor& dataset);
   // Starts to; the queue may hold several.
   Status begin(const DatasetDescriptor& dataset);
-  // Ends the flushes whose data is copied on all ranks. Never waits for a copy.
+  // Goes on with the flushes whose work in the background is done on all ranks, and ends those
+  // where nothing is left. Never waits for such work.
   std::vector<FlushOutcome> poll();
   // Ends all flushes.
   std::vector<FlushOutcome> wait();
@@ -60,8 +61,9 @@ class Flusher {
   bool is_flushing(int dataset) const;
   bool idle() const { return queue_.empty(); }
   std::size_t queued() const { return queue_.size(); }
-  // True if this rank has copied its part of the first of them.
-  bool copied() const { return !queue_.empty() && queue_.front().flush->copied(); }
+  // True if the background work of this rank for the first of them is done, so that poll() can go
+  // on.
+  bool ready() const { return !queue_.empty() && queue_.front().ready(); }
   // Bytes of this rank, if the dataset is being flushed.
   std::optional<std::pair<std::uint64_t, std::uint64_t>> progress(int dataset) const;
 
@@ -69,8 +71,10 @@ class Flusher {
   struct Entry {
     std::unique_ptr<flush::Flush> flush;
     std::chrono::steady_clock::time_point started;
-    std::string transfer;  // key in the transfer file; empty: the thread copies
-    bool taken = false;    // by the thread, or nothing to do for it
+    std::string transfer;   // key in the transfer file; empty: the thread copies
+    bool taken = false;     // by the thread, or nothing to do for it
+    bool encoding = false;  // copied everywhere; the thread computes what comes from all of it
+    bool ready() const { return encoding ? flush->encoded() : flush->copied(); }
   };
 
   flush::FlushOptions options(bool background, int dataset) const;
@@ -80,6 +84,7 @@ class Flusher {
   // False if the thread has to copy itself.
   bool watch_daemon(flush::Flush& flush, const std::string& transfer);
   bool take_back(const std::string& transfer, std::string_view why);
+  std::optional<FlushOutcome> advance_first();
   FlushOutcome end_first();
   void run();
 

@@ -52,8 +52,7 @@ std::string program_name(std::string_view executable, std::span<const std::strin
 }
 
 std::string program_name() {
-  std::error_code ignored;
-  const auto executable = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  const auto executable = file_system().read_symlink("/proc/self/exe");
   auto text = file_system().open(std::string("/proc/self/cmdline"), OpenOptions::read());
   std::vector<std::string> arguments;
   if (text.ok()) {
@@ -62,7 +61,7 @@ std::string program_name() {
     line.resize(length.ok() ? *length : 0);
     for (std::string_view argument : text::split(line, '\0')) arguments.emplace_back(argument);
   }
-  return program_name(executable.native(), arguments);
+  return program_name(executable.ok() ? *executable : "", arguments);
 }
 
 Status claim_cache(Context& c, bool cache_is_empty) {

@@ -1,8 +1,5 @@
 #include "core/runtime/room.hpp"
 
-#include <linux/magic.h>
-#include <sys/vfs.h>
-
 #include <algorithm>
 
 #include "core/base/text.hpp"
@@ -31,16 +28,6 @@ std::optional<std::string> group_path(FileSystem& fs, const std::string& self) {
   }
   return std::nullopt;
 }
-
-bool is_in_memory(const Directory& directory) {
-  struct statfs info {};
-  return fstatfs(directory.descriptor(), &info) == 0 &&
-         (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC);
-}
-
-}  // namespace
-
-namespace {
 
 // What the kernel takes back from a group when it needs memory: pages of files on disks. Those of
 // files in memory are not among them.
@@ -81,7 +68,7 @@ Result<std::uint64_t> available_bytes(FileSystem& fs, const Directory& directory
   SCR_ASSIGN_OR_RETURN(SpaceInfo space, fs.space(At(directory, ".")));
   std::uint64_t available = space.available;
   if (capacity > 0) available = std::min(available, capacity > used ? capacity - used : 0);
-  if (is_in_memory(directory)) {
+  if (space.in_memory) {
     if (auto left = memory_left(fs)) available = std::min(available, *left);
   }
   return available;

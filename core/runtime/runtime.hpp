@@ -100,8 +100,8 @@ class Runtime {
   // Collective: waits for all that is in background flushes.
   void wait_for_flushes() { settle(flusher_->wait()); }
   bool idle() const { return flusher_->idle(); }
-  // True if the copies of this rank for the oldest background flush are done.
-  bool flush_copied() const { return flusher_->copied(); }
+  // True if the work of this rank for the oldest background flush is done, so that poll() goes on.
+  bool flush_ready() const { return flusher_->ready(); }
   // Called, not collectively, with this rank's part of each dataset that leaves the cache, before
   // its files go: one that was complete, or one that could not be completed.
   using Observer = std::function<void(const FilemapEntry&)>;

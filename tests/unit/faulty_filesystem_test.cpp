@@ -43,7 +43,9 @@ class Faulty : public ::testing::Test {
 // --------------------------------------------------------------------------------------
 
 TEST_F(Faulty, CountsEveryCallOfFileSystemAndFile) {
-  FaultyFileSystem fs(real_, plan("action=count-only"));
+  FaultPlan all = plan("action=count-only");
+  all.operations = FaultPlan::kAllOperations;  // the hints, too
+  FaultyFileSystem fs(real_, all);
   const std::string f = root_ / "f";
   std::uint64_t expected = 0;
   const auto expect_one_more = [&](const char* what) {
@@ -68,6 +70,10 @@ TEST_F(Faulty, CountsEveryCallOfFileSystemAndFile) {
   expect_one_more("chmod");
   EXPECT_TRUE(file->map(0, 4).ok());
   expect_one_more("map");
+  file->start_writing(0, 4);
+  expect_one_more("writeback");
+  file->set_time(1'000'000'000);
+  expect_one_more("utime");
   EXPECT_TRUE(file->lock(LockMode::kExclusive, false).ok());
   expect_one_more("lock");
   EXPECT_TRUE(file->unlock().ok());
@@ -118,6 +124,17 @@ TEST_F(Faulty, MatchesARenameByEitherPath) {
   EXPECT_EQ(fs.rename(root_ / "a", root_ / "b.done").errno_value(), EIO);
   EXPECT_TRUE(fs.rename(root_ / "a", root_ / "b").ok());
   EXPECT_EQ(fs.operations(), 1U);
+}
+
+TEST_F(Faulty, LeavesOutAHintThatFails) {
+  FaultyFileSystem fs(real_, plan("action=eio,op=utime"));
+  auto file = fs.open(root_ / "a", OpenOptions::create_new()).value();
+  const std::int64_t before = file->info()->mtime_ns;
+  file->set_time(1'000'000'000);
+  EXPECT_EQ(file->info()->mtime_ns, before);
+  file->set_time(1'000'000'000);
+  EXPECT_EQ(file->info()->mtime_ns, 1'000'000'000);
+  EXPECT_EQ(fs.hits(), 1U);
 }
 
 TEST_F(Faulty, CountsFromManyThreads) {

@@ -287,6 +287,23 @@ TEST_F(DirectoryTest, IsNotOpenedThroughASymbolicLinkUnlessAsked) {
   EXPECT_TRUE(fs_.open_directory(root_ / "link", false).ok());
 }
 
+TEST_F(FileSystemTest, FindsTheRealPath) {
+  ASSERT_TRUE(fs_.make_directories(root_ / "a/b").ok());
+  ASSERT_TRUE(fs_.make_symlink("a", root_ / "relative").ok());
+  ASSERT_TRUE(fs_.make_symlink(root_ / "relative/b", root_ / "absolute").ok());
+  ASSERT_TRUE(fs_.make_symlink("../../absolute/..", root_ / "a/b/up").ok());
+  ASSERT_TRUE(fs_.make_symlink("round", root_ / "round").ok());
+  for (const std::string path : {"", "a/b", "relative", "relative/./b//", "absolute", "a/b/up",
+                                 "absolute/up/b/..", "../../../../../..", "relative/b/../../a"}) {
+    const auto real = fs_.real_path(root_ / path);
+    ASSERT_TRUE(real.ok()) << path << ": " << real.status().message();
+    EXPECT_EQ(*real, std::filesystem::canonical(root_ / path).native()) << path;
+  }
+  EXPECT_EQ(fs_.real_path("/").value(), "/");
+  EXPECT_EQ(fs_.real_path(root_ / "relative/none").status().errno_value(), ENOENT);
+  EXPECT_EQ(fs_.real_path(root_ / "round").status().errno_value(), ELOOP);
+}
+
 // Every operation through a Directory, on a path that a symbolic link or ".." leads out of it.
 class EscapeFromDirectory : public FileSystemTest {
  protected:

@@ -127,7 +127,9 @@ class Dataset {
     }
     std::vector<std::uint32_t> crcs;
     InProcessWorld::run(3, [&](Communicator& comm) {
-      auto result = write_parity_containers(comm, real_file_system(), summary, data, parity);
+      ParityWriter writer(real_file_system(), summary, data, parity);
+      const Status written = writer.write_share(comm.rank(), comm.size(), nullptr);
+      auto result = writer.collect(comm, written);
       ASSERT_TRUE(result.ok()) << result.status().message();
       if (comm.rank() == 0) crcs = *result;
     });

@@ -2,7 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <mutex>
+#include <set>
+#include <thread>
+
 #include "core/base/faulty_filesystem.hpp"
+#include "flush/containers.hpp"
+#include "tests/unit/forwarding_filesystem.hpp"
 #include "tests/unit/runtime_runs.hpp"
 
 namespace scr {
@@ -10,6 +16,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using testing::Runs;
 
 using Bytes = std::pair<std::uint64_t, std::uint64_t>;
@@ -75,6 +82,78 @@ TEST(FlushProgress, CountsTheBytesOfTheRankAndWaitBringsThemAll) {
     });
     EXPECT_THAT(job.names_in_index(), ElementsAre("first"));
   }
+}
+
+// Keeps in mind which threads make parity containers, and how many polls the program needs.
+class WatchedParity : public testing::ForwardingFileSystem {
+ public:
+  Result<std::unique_ptr<File>> open(const At& at, const OpenOptions& options) override {
+    if (options.create && at.path.find("ctr.parity") != std::string::npos) {
+      const std::lock_guard lock(mutex_);
+      makers_.insert(std::this_thread::get_id());
+    }
+    return ForwardingFileSystem::open(at, options);
+  }
+  std::set<std::thread::id> makers() const {
+    const std::lock_guard lock(mutex_);
+    return makers_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::set<std::thread::id> makers_;
+};
+
+class ParityInTheBackground : public ::testing::TestWithParam<bool> {};
+
+TEST_P(ParityInTheBackground, IsNoWorkOfTheProgramsThreads) {
+  const bool by_poll = GetParam();
+  const std::vector<std::string> settings = {
+      "SCR_FLUSH=1",          "SCR_FLUSH_ASYNC=1",    "SCR_FLUSH_TYPE=PTHREAD",
+      "SCR_USE_CONTAINERS=1", "SCR_CONTAINER_SIZE=7", "SCR_CONTAINER_PARITY=2"};
+  Runs job;
+  WatchedParity fs;
+  job.fs = &fs;
+  job.run(settings, [&](Runtime& runtime) {
+    job.write(runtime, "first");
+    // As often as it takes; each poll is collective, so all ranks end together.
+    for (int i = 0; by_poll && !runtime.idle() && i < 100'000; ++i) runtime.poll();
+    EXPECT_TRUE(!by_poll || runtime.idle());
+    EXPECT_TRUE(runtime.flush_wait("first").ok());
+    const auto makers = fs.makers();
+    EXPECT_THAT(makers, Not(IsEmpty()));
+    EXPECT_FALSE(makers.contains(std::this_thread::get_id()));
+  });
+  EXPECT_THAT(job.names_in_index(), ElementsAre("first"));
+  // The parity is right: what is lost comes back.
+  const std::string dataset = job.prefix() + "/.scr/scr.dataset.1/";
+  ASSERT_TRUE(std::filesystem::remove(dataset + flush::container_name(0)));
+  ASSERT_TRUE(std::filesystem::remove(dataset + flush::container_name(3)));
+  job.expect_restart("first", {"SCR_CACHE_PURGE=1"});
+}
+
+INSTANTIATE_TEST_SUITE_P(HowTheProgramWaits, ParityInTheBackground, ::testing::Bool(),
+                         [](const auto& how) { return how.param ? "ByPoll" : "ByWait"; });
+
+TEST(ParityOfABackgroundFlush, ThatFailsIsAFailedFlushAndTheNextOneMakesUpForIt) {
+  Runs job;
+  FaultPlan plan = FaultPlan::fail_at(1, ENOSPC);
+  plan.operations = FaultPlan::bit(Operation::kWrite);
+  plan.path = "*ctr.parity*";
+  FaultyFileSystem fs(real_file_system(), plan);
+  job.fs = &fs;
+  job.run({"SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=PTHREAD", "SCR_USE_CONTAINERS=1",
+           "SCR_CONTAINER_SIZE=7", "SCR_CONTAINER_PARITY=1"},
+          [&](Runtime& runtime) {
+            job.write(runtime, "first");
+            for (int i = 0; !runtime.idle() && i < 100'000; ++i) runtime.poll();
+            EXPECT_FALSE(runtime.is_in_prefix(1));
+            job.write(runtime, "second");
+            EXPECT_TRUE(runtime.flush_wait("second").ok());
+          });
+  EXPECT_EQ(fs.hits(), 1U);
+  EXPECT_THAT(job.names_in_index(), ::testing::Contains("second"));
+  job.expect_restart("second", {"SCR_CACHE_PURGE=1"});
 }
 
 TEST(WidthOfOne, FlushesAndFetchesEveryRankInTurn) {
