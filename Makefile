@@ -8,13 +8,13 @@ FUZZ_SECONDS ?= 5
 CMAKE_OPTIONS ?=
 comma := ,
 
-# Configures the folder $(1) with the options $(2), once; ninja configures again by itself when a
-# CMake file changes.
+# Configures the folder $(1) with the options $(2), once, and again for another HDF5; ninja configures
+# by itself when a CMake file changes.
 define build-in
 	@mkdir -p $(1)
-	@[ -f $(1)/build.ninja ] && [ -z "$(CMAKE_OPTIONS)" ] || \
-	  cmake -S . -B $(1) -G Ninja -DHDF5_ROOT="$$(cat $(BUILD)/deps/hdf5.root)" $(2) $(CMAKE_OPTIONS) \
-	    > $(1)/configure.log || { cat $(1)/configure.log >&2; rm -f $(1)/build.ninja; exit 1; }
+	@[ -f $(1)/build.ninja ] && [ -z "$(CMAKE_OPTIONS)" ] && cmp -s $(BUILD)/deps/hdf5.root $(1)/configured.hdf5 || { \
+	  cmake -S . -B $(1) -G Ninja -U 'HDF5_*' -DHDF5_ROOT="$$(cat $(BUILD)/deps/hdf5.root)" $(2) $(CMAKE_OPTIONS) > $(1)/configure.log && \
+	  cp $(BUILD)/deps/hdf5.root $(1)/configured.hdf5; } || { cat $(1)/configure.log >&2; rm -f $(1)/build.ninja; exit 1; }
 	@cmake --build $(1) -j $(JOBS) $(3)
 endef
 

@@ -29,7 +29,7 @@ export SCR_LOG_ENABLE=1 SCR_LOG_SYSLOG_ENABLE=0 SCR_RUNS=3 SCR_JOB_ID=demo
 export SCR_USE_CONTAINERS=1 SCR_CONTAINER_SIZE=300KB
 if [ -z "${H5SCR_CLUSTER:-}" ]; then
   say "Not root, so there are no virtual nodes: all ranks share one node, and a rank is killed instead of a node."
-  shared=$(mktemp -d) ranks=4 loss="a rank is killed"
+  shared=$(mktemp -d) ranks=4 loss="a rank is killed" fast="a folder that stands for the memory of the node"
   trap 'rm -rf "$shared"' EXIT
   mkdir "$shared/node"
   export SCR_CNTL_BASE=$shared/node SCR_CACHE_BASE=$shared/node
@@ -51,6 +51,7 @@ if [ -z "${H5SCR_CLUSTER:-}" ]; then
   }
 else
   shared=$H5SCR_SHARED ranks=8 loss="a node dies: its processes and its memory are gone"
+  fast="the memory of the nodes, protected by XOR"
   export SCR_CNTL_BASE=$H5SCR_NODE_LOCAL SCR_CACHE_BASE=$H5SCR_NODE_LOCAL
   export SCR_REMOTE_SHELL=$H5SCR_CLUSTER/bin/cluster-agent
   plain() { cluster run --per-node 2 -n $ranks "$heat" "$@"; }
@@ -67,7 +68,7 @@ cd "$shared/undisturbed"
 plain $steps $every heat.pgm 2>/dev/null | tail -n 1 | sed 's/^/   /'
 
 step "2. The same program, not changed, with h5scr: scr_run -- mpirun -n $ranks heat_parallel $steps $every heat.pgm"
-say "Checkpoints go to the memory of the nodes, protected by XOR, and in the background to the parallel file"
+say "Checkpoints go to $fast, and in the background to the parallel file"
 say "system, inside container files. In the middle of the run $loss."
 export SCR_PREFIX=$shared/run
 cd "$SCR_PREFIX"

@@ -140,12 +140,30 @@ start() { # name folder
   fi
 }
 
-# What h5scr says of a parallel program at its end: that it routed all files. A layer that did nothing would pass every
-# test. Of a program with exempt files it may say nothing, for those are all that it has; files that are flushed again and
-# again while they are open are moved to their names, after they were routed.
+# Programs without a file that our driver could route, and why.
+# shellcheck disable=SC2317
+routes_nothing() { # name
+  case $1 in
+    cross_read) echo "reads files of HDF5's sources, outside of the prefix directory" ;;
+    enc_dec_plist | event_set | hyperslab | thread_id | twriteorder) echo "has no HDF5 file" ;;
+    file_image) echo "names its drivers itself" ;;
+    flush2) echo "only reads" ;;
+    *) return 1 ;;
+  esac
+}
+
+# What h5scr says of a program at its end: that it routed all files. A layer that did nothing would pass every test. Of a
+# parallel program with exempt files it may say nothing, for those are all that it has; files that are flushed again and
+# again while they are open are moved to their names, after they were routed. Serial programs also open files elsewhere
+# and by other drivers, so some routed files are enough; flush1 ends without closing them, and is told at the move.
 # shellcheck disable=SC2317
 routed_well() { # name
   local end
+  if [ -z "$set" ]; then
+    grep -qaE '\b[1-9][0-9]* files routed|is kept open and flushed: it is written at its name from now on' "$run/$1.out" \
+      || routes_nothing "$1" > /dev/null
+    return
+  fi
   [ -z "$(exempt "$1")" ] || return 0
   end=$(grep -aE '[0-9]+ files routed' "$run/$1.out" | tail -n 1 | sed 's/[0-9]* moved while open//')
   grep -qE '\b[1-9][0-9]* files routed' <<< "$end" && ! grep -q 'not routed: .*[0-9]' <<< "$end"
@@ -161,8 +179,9 @@ run_one() {
   skipped=$(grep -cE -- '-SKIP-|^ *SKIPPED' "$run/$name.out" || true)
   [ "$skipped" -eq 0 ] || grep -q PASSED "$run/$name.out" || word=skip
   [ "$mode" != routed ] || note=$(exempt "$name" | sed 's/^/; at its name /' | tr -d '\n')
-  if [ "$mode$set" = routedparallel ] && [ "$code" -eq 0 ] && ! routed_well "$name"; then
-    word=FAIL note=", not every file was routed, see $run/$name.out"
+  if [ "$mode$word" = routedpass ] && [ "$code" -eq 0 ]; then
+    note+=$(routes_nothing "$name" | sed 's/^/; nothing to route: it /')
+    routed_well "$name" || word=FAIL note=", files were not routed, see $run/$name.out"
   fi
   [ "$code" -eq 0 ] || { word=FAIL; note=", exit code $code, see $run/$name.out"; }
   printf '%s  %-30s %4d s, %d parts skipped%s\n' "$word" "$name" $((SECONDS - start)) "$skipped" "$note"
@@ -185,7 +204,7 @@ run_all() {
   [ -z "$set" ] || place=$work
   files=$(mktemp -d "$place/hdf5-tests.XXXXXX")
   trap 'rm -rf "$files"' EXIT
-  export -f run_one run_job routed_well environment parallel_environment start exempt
+  export -f run_one run_job routed_well routes_nothing environment parallel_environment start exempt
   export set ranks build work tree source plugin mode run files
   # shellcheck disable=SC2086
   echo $programs | sed 's/\bflush1 flush2\b/flush1,flush2/' | tr ' ' '\n' \

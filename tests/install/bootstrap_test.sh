@@ -54,6 +54,14 @@ says "set HDF5_ROOT to a parallel HDF5 1.14 of yours"
 says "$work/b3/deps/hdf5-build.log"
 [ ! -e "$work/b3/deps/hdf5.root" ] || fail "it recorded an HDF5 that is not there"
 
+# The same where no source of packages is set up at all.
+fake awk 'exit 0'
+bootstrap "$work/b3"
+[ "$code" = 1 ] || fail "exit code $code without a source of packages"
+says "no source of Debian packages is set up"
+says "set HDF5_ROOT to a parallel HDF5 1.14 of yours"
+rm "$work/fake/awk"
+
 # With an HDF5 of the user's own nothing is fetched and nothing is said.
 : > "$work/apt.calls"
 user 1000
