@@ -94,6 +94,10 @@ case_refusals() {
   out=$(cluster exec node3 scr_run -- hostname 2>&1) status=$?
   expect_status 125 # node3 reaches no other node here, so too few are left
   expect_text "1 of 6 nodes are left"
+  out=$(cluster exec node3 scr_run --min-nodes 1 -- hostname 2>&1) status=$?
+  expect_status 125 # one is enough now, but hostname cannot be told to leave the others out
+  expect_no_text "nodes are left"
+  expect_text "nodes are to be left out, but the program is started without a launcher"
   begin_run "not if the only node is down"
   out=$(SCR_NODELIST=node3 SCR_EXCLUDE_NODES=node3 SCR_MIN_NODES=0 cluster exec node3 scr_run -- hostname 2>&1) status=$?
   expect_status 125
