@@ -135,11 +135,19 @@ class Copier {
       staged_ += length;
       done += length;
       progress_.bytes_done += length;
-      if (options_.progress) options_.progress(progress_.bytes_done);
       pacer_.pause(length, start);
+      tell_progress();
     }
     piece.crc = crc.value();
     return {};
+  }
+
+  // Who is told may take the time for other work.
+  void tell_progress() {
+    if (!options_.progress) return;
+    const double start = Pacer::now();
+    options_.progress(progress_.bytes_done);
+    pacer_.skip(Pacer::now() - start);
   }
 
   // Where the bytes at `offset` of a file are put before they are written. Bytes that follow each

@@ -200,6 +200,7 @@ Status Flush::sync_plan() {
 
 // The limit is for all processes together; each gets its share, so that all end at the same time.
 void Flush::share_bandwidth(Communicator& world) {
+  bandwidth_ = options_.copy.bytes_per_second;
   if (options_.copy.bytes_per_second <= 0) return;
   const std::uint64_t all = world.all_reduce(bytes_total_, ReduceOp::kSum);
   if (bytes_total_ > 0)
@@ -461,8 +462,9 @@ ParityWriter Flush::parity_writer() const {
 
 void Flush::encode() {
   try {
-    Pacer pacer(options_.copy.bytes_per_second, options_.copy.percent, progress_.cancel);
     parity_.emplace(parity_writer());
+    const double share = parity_->share_of(rank_, ranks_);
+    Pacer pacer(bandwidth_ * share, options_.copy.percent, progress_.cancel);
     encode_status_ = parity_->write_share(rank_, ranks_, &pacer);
   } catch (const std::exception& error) {
     encode_status_ = internal_error(error.what());

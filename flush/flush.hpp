@@ -145,6 +145,7 @@ class Flush {
   Status copy_status_;
   std::atomic<bool> copied_ = false;
   int ranks_ = 1;
+  double bandwidth_ = 0;                // of all processes together, 0: no limit
   std::optional<ParityWriter> parity_;  // once encode() has begun
   Status encode_status_;
   std::atomic<bool> encoded_ = false;

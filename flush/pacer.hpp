@@ -18,6 +18,8 @@ class Pacer {
   static double now();
   // After working on `bytes` since `start`: sleeps as long as the limits ask for.
   void pause(std::uint64_t bytes, double start);
+  // Time that was spent on other work gives no credit.
+  void skip(double seconds) { throttle_.skip(seconds); }
   bool cancelled() const { return cancel_; }
 
  private:

@@ -167,6 +167,19 @@ Status ParityWriter::encode_group(const ContainerGroup& group, int rank, int ran
   return {};
 }
 
+double ParityWriter::share_of(int rank, int ranks) const {
+  std::uint64_t all = 0;
+  std::uint64_t own = 0;
+  for (const ContainerGroup& group : groups_of(summary_)) {
+    const std::uint64_t windows = (parity_length(summary_, group) + kWindow - 1) / kWindow;
+    const auto first = static_cast<std::uint64_t>(rank);
+    const auto step = static_cast<std::uint64_t>(ranks);
+    all += windows;
+    if (first < windows) own += (windows - first + step - 1) / step;
+  }
+  return all == 0 ? 0 : static_cast<double>(own) / static_cast<double>(all);
+}
+
 Status ParityWriter::write_share(int rank, int ranks, Pacer* pacer) {
   checksums_.clear();
   if (summary_.container_parity == 0) return {};

@@ -42,6 +42,8 @@ class ParityWriter {
                std::vector<std::string> parity)
       : fs_(fs), summary_(std::move(summary)), data_(std::move(data)), parity_(std::move(parity)) {}
 
+  // The part of all windows that is one rank's.
+  double share_of(int rank, int ranks) const;
   // Not collective, from any thread: computes and writes the share of one of `ranks`, durably.
   // kUnavailable when cancelled. `pacer` may be null.
   Status write_share(int rank, int ranks, Pacer* pacer);

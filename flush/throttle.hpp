@@ -26,6 +26,9 @@ class Throttle {
     return std::max(0.0, due - elapsed);
   }
 
+  // Time that was spent on other work does not count.
+  void skip(double seconds) { start_ += seconds; }
+
  private:
   double bytes_per_second_;
   double percent_;

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <csignal>
+#include <system_error>
 
 namespace scr {
 
@@ -18,17 +19,22 @@ void use_all_cores() {
 
 }  // namespace
 
-std::thread start_background_thread(std::function<void()> body) {
+Result<std::thread> start_background_thread(std::function<void()> body) {
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // the new thread inherits the mask
-  std::thread thread([body = std::move(body)] {
-    use_all_cores();
-    body();
-  });
+  Result<std::thread> started = Status(StatusCode::kUnavailable, "");
+  try {
+    started = std::thread([body = std::move(body)] {
+      use_all_cores();
+      body();
+    });
+  } catch (const std::system_error& error) {
+    started = errno_status(error.code().value(), "start", "a background thread");
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
+  return started;
 }
 
 }  // namespace scr

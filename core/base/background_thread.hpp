@@ -5,8 +5,11 @@
 #include <functional>
 #include <thread>
 
+#include "core/base/status.hpp"
+
 namespace scr {
 
-std::thread start_background_thread(std::function<void()> body);
+// Fails where the system gives no more threads (a limit of processes, no memory).
+Result<std::thread> start_background_thread(std::function<void()> body);
 
 }  // namespace scr

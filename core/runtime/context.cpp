@@ -9,6 +9,7 @@
 
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
+#include "core/runtime/program.hpp"
 
 namespace scr {
 
@@ -147,6 +148,11 @@ Result<Context::Slot> Context::try_slot() {
   SCR_ASSIGN_OR_RETURN(const FileInfo mine, (*lock)->info());
   auto there = fs().info(at);
   if (!there.ok() || there->inode != mine.inode) return Slot::kVanished;
+  // What a run in another prefix directory left there and has not saved stays for it.
+  if (!other_prefix(fs(), *directory, job_.prefix).empty() &&
+      !check_saved(fs(), *directory, job_.prefix).ok() && !config_->get_bool("SCR_CACHE_PURGE")) {
+    return Slot::kInUse;
+  }
   slot_lock_ = std::move(*lock);
   return Slot::kTaken;
 }

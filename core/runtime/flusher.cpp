@@ -104,9 +104,13 @@ Result<std::unique_ptr<flush::Flush>> Flusher::prepare(const DatasetDescriptor& 
       flush::Flush::prepare(context_.world(), context_.node(), context_.fs(), context_.job().prefix,
                             dataset, entries.empty() ? std::string() : entries.front()->directory,
                             files, options(background, dataset.id), logs));
-  flush->set_observer(watch_progress(context_.rank(),
-                                     fmt::format("flush of dataset {}", dataset.id),
-                                     flush->bytes_total(), background));
+  auto show = watch_progress(context_.rank(), fmt::format("flush of dataset {}", dataset.id),
+                             flush->bytes_total(), background);
+  flush->set_observer([this, background, show = std::move(show)](std::uint64_t bytes) {
+    if (show) show(bytes);
+    // One that all have copied already does not wait for the end of this one.
+    if (background) serve_encodings();
+  });
   return flush;
 }
 
@@ -126,11 +130,37 @@ Status Flusher::begin(const DatasetDescriptor& dataset) {
     const std::lock_guard lock(mutex_);
     queue_.push_back({std::move(flush), Clock::now(), std::move(transfer), copied});
   }
-  if (!thread_.joinable()) {
-    thread_ = start_background_thread([this] { run(); });
+  if (!start_thread()) {
+    queue_.back().taken = true;
+    if (!copied) queue_.back().flush->copy();
   }
   wake_.notify_all();
   return {};
+}
+
+bool Flusher::start_thread() {
+  if (thread_.joinable()) return true;
+  auto started = start_background_thread([this] { run(); });
+  if (started.ok()) thread_ = *std::move(started);
+  if (!started.ok())
+    log::warning("{}; the program waits for its flush", started.status().message());
+  return started.ok();
+}
+
+// In the thread: computes what is waiting to be computed.
+void Flusher::serve_encodings() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    const auto next = std::ranges::find_if(
+        queue_, [](const Entry& entry) { return entry.encoding && !entry.taken; });
+    if (next == queue_.end() || stop_) return;
+    next->taken = true;
+    flush::Flush* flush = next->flush.get();
+    lock.unlock();
+    flush->encode();
+    lock.lock();
+    wake_.notify_all();
+  }
 }
 
 void Flusher::run() {
@@ -142,14 +172,17 @@ void Flusher::run() {
       wake_.wait(lock);
       continue;
     }
+    if (next->encoding) {
+      lock.unlock();
+      serve_encodings();
+      lock.lock();
+      continue;
+    }
     next->taken = true;
     flush::Flush* flush = next->flush.get();  // stays: the main thread removes only what is copied
     const std::string transfer = next->transfer;
-    const bool encoding = next->encoding;
     lock.unlock();
-    if (encoding) {
-      flush->encode();
-    } else if (transfer.empty() || !watch_daemon(*flush, transfer)) {
+    if (transfer.empty() || !watch_daemon(*flush, transfer)) {
       flush->copy();
     }
     lock.lock();
@@ -208,6 +241,7 @@ bool Flusher::watch_daemon(flush::Flush& flush, const std::string& transfer) {
   for (std::unique_lock lock(mutex_); !stop_;
        wake_.wait_for(lock, pause, [this] { return stop_; })) {
     lock.unlock();
+    serve_encodings();
     bool served = false;
     const auto start = Clock::now();
     auto seen = daemon_.look(transfer, served);
@@ -268,6 +302,7 @@ std::optional<FlushOutcome> Flusher::advance_first() {
     first.encoding = true;
     first.taken = false;
   }
+  if (!thread_.joinable()) serve_encodings();
   wake_.notify_all();
   return std::nullopt;
 }

@@ -4,7 +4,8 @@
 // computes it once all ranks have copied (POSIX calls, no MPI); what needs the other ranks is done
 // at the collective points of the program, by poll(). It blocks all signals and does not keep to
 // the core that its rank is bound to. With SCR_FLUSH_TYPE=DAEMON the scr_transfer of the node
-// copies, and the thread only watches it; where none is at work, the thread copies after all.
+// copies, and the thread only watches it; where none is at work, the thread copies after all. Where
+// the system gives no thread, the program waits for the copy.
 #pragma once
 
 #include <condition_variable>
@@ -85,6 +86,8 @@ class Flusher {
   bool watch_daemon(flush::Flush& flush, const std::string& transfer);
   bool take_back(const std::string& transfer, std::string_view why);
   std::optional<FlushOutcome> advance_first();
+  bool start_thread();
+  void serve_encodings();
   FlushOutcome end_first();
   void run();
 

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
+#include "core/base/flush_file.hpp"
 #include "core/base/hash_file.hpp"
 #include "core/base/log.hpp"
 #include "core/base/text.hpp"
@@ -29,11 +32,56 @@ bool is_interpreter(std::string_view name) {
   return std::find(kInterpreters.begin(), kInterpreters.end(), word) != kInterpreters.end();
 }
 
-// The name that the last run on this node left; empty if there is none.
-std::string recorded_program(const Context& context) {
-  auto hash = read_hash_file(context.fs(), At(context.control(), std::string(kProgramFileName)));
-  if (!hash.ok()) return {};
-  return std::string(hash->value("PROGRAM").value_or(""));
+constexpr std::string_view kRunLockName = "run.scrinfo.lock";
+// A run that was killed may take a while to end.
+constexpr std::chrono::seconds kPatience{10};
+
+// What the last run on this node left; empty if there is none.
+Hash recorded(FileSystem& fs, const Directory& control) {
+  auto hash = read_hash_file(fs, At(control, std::string(kProgramFileName)));
+  return hash.ok() ? *std::move(hash) : Hash();
+}
+
+// Without symbolic links, so that a directory has one name.
+std::string real_prefix(FileSystem& fs, const std::string& prefix) {
+  auto real = fs.real_path(prefix);
+  return real.ok() ? *std::move(real) : prefix;
+}
+
+// False if another run has it. A forked child of a program that died may hold it, too.
+bool try_lock(const Context& c, RunLock& lock) {
+  OpenOptions options = OpenOptions::read_write();
+  options.create = true;
+  options.mode = 0600;
+  auto file = c.fs().open(At(c.control(), std::string(kRunLockName)), options);
+  if (!file.ok()) return true;  // nothing is gained by stopping here
+  if ((*file)->lock(LockMode::kExclusive, /*wait=*/false).code() == StatusCode::kUnavailable)
+    return false;
+  lock = *std::move(file);
+  return true;
+}
+
+Status run_at_work(const Context& c, const std::string& other) {
+  return failed_precondition(fmt::format(
+      "a run in the prefix directory '{}' is at work in this job on this node: to run two programs "
+      "at the same time, give this one an SCR_JOB_ID of its own (job {})",
+      other, c.job().job_id));
+}
+
+// By the first process of a node: what it finds there.
+Result<Claim> claim_node(const Context& c, bool purge, RunLock& lock) {
+  bool locked = try_lock(c, lock);
+  std::string other = other_prefix(c.fs(), c.control(), c.job().prefix);
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (!locked && !other.empty() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    locked = try_lock(c, lock);
+    other = other_prefix(c.fs(), c.control(), c.job().prefix);
+  }
+  if (other.empty()) return Claim::kOurs;
+  if (!locked) return run_at_work(c, other);
+  if (!purge) SCR_RETURN_IF_ERROR(check_saved(c.fs(), c.control(), c.job().prefix));
+  return Claim::kOutdated;
 }
 
 }  // namespace
@@ -64,23 +112,55 @@ std::string program_name() {
   return program_name(executable.ok() ? *executable : "", arguments);
 }
 
-Status claim_cache(Context& c, bool cache_is_empty) {
+std::string other_prefix(FileSystem& fs, const Directory& control, const std::string& prefix) {
+  const Hash record = recorded(fs, control);
+  const std::string other(record.value("PREFIX").value_or(""));
+  return other == real_prefix(fs, prefix) ? std::string() : other;
+}
+
+Status check_saved(FileSystem& fs, const Directory& control, const std::string& prefix) {
+  auto flush = read_flush_file(fs, At(control, std::string(kFlushFileName)));
+  if (flush.status().code() == StatusCode::kNotFound) return {};
+  SCR_RETURN_IF_ERROR(flush.status());
+  const std::vector<int> unsaved = flush->datasets_to_save();
+  if (unsaved.empty()) return {};
+  const std::string other = other_prefix(fs, control, prefix);
+  return failed_precondition(fmt::format(
+      "the cache holds dataset {} ('{}') of a run in another prefix directory ('{}', this is '{}') "
+      "that is not there yet: save it with 'scr_postrun --prefix {}', or give this run an "
+      "SCR_JOB_ID of its own, or delete it with SCR_CACHE_PURGE=1",
+      unsaved.back(), flush->get(unsaved.back())->name, other, prefix, other));
+}
+
+Result<Claim> claim_cache(Context& c, bool purge, RunLock& lock) {
+  Result<Claim> claim = Claim::kOurs;
+  if (c.node().rank() == 0) claim = claim_node(c, purge, lock);
+  SCR_RETURN_IF_ERROR(agree(c.world(), claim.status(), "looking at the cache"));
+  return c.world().any_true(*claim == Claim::kOutdated) ? Claim::kOutdated : Claim::kOurs;
+}
+
+Status check_program(Context& c) {
   const std::string mine = c.world().broadcast_string(program_name(), 0);
-  std::string other = cache_is_empty ? "" : recorded_program(c);
+  const Hash record = recorded(c.fs(), c.control());
+  std::string other(record.value("PROGRAM").value_or(""));
   if (other == mine) other.clear();
   const std::int64_t none = c.size();
   const std::int64_t first = c.world().all_reduce(other.empty() ? none : c.rank(), ReduceOp::kMin);
-  if (first != none) {
-    other = c.world().broadcast_string(other, static_cast<int>(first));
-    return failed_precondition(
-        fmt::format("the cache holds datasets of another program ('{}', this is '{}'), which are "
-                    "left alone; SCR_CACHE_PURGE=1 deletes them",
-                    other, mine));
-  }
+  if (first == none) return {};
+  other = c.world().broadcast_string(other, static_cast<int>(first));
+  return failed_precondition(
+      fmt::format("the cache holds datasets of another program ('{}', this is '{}'), which are "
+                  "left alone; SCR_CACHE_PURGE=1 deletes them",
+                  other, mine));
+}
+
+Status record_claim(Context& c) {
   Status status;
+  const std::string mine = c.world().broadcast_string(program_name(), 0);
   if (c.node().rank() == 0) {
-    Hash hash;
-    hash.set_value("PROGRAM", mine);
+    Hash hash = recorded(c.fs(), c.control());
+    if (c.transparent()) hash.set_value("PROGRAM", mine);
+    hash.set_value("PREFIX", real_prefix(c.fs(), c.job().prefix));
     status = write_hash_file(c.fs(), At(c.control(), std::string(kProgramFileName)), hash,
                              Durability::kVolatile, 0600);
   }

@@ -23,6 +23,7 @@
 #include "core/runtime/context.hpp"
 #include "core/runtime/event_log.hpp"
 #include "core/runtime/flusher.hpp"
+#include "core/runtime/program.hpp"
 #include "core/runtime/restart.hpp"
 #include "flush/index.hpp"
 #include "flush/rank2file.hpp"
@@ -147,7 +148,7 @@ class Runtime {
   Status restore();
   void verify_own_files(int dataset);
   Status check_expendable();
-  Status clear_cache();
+  Status clear_cache(std::string_view why);
   double now() const;
   At halt_file() const { return context_->prefix_scr() + "/" + std::string(kHaltFileName); }
   // Collective: asks the halt file on rank 0.
@@ -227,6 +228,7 @@ class Runtime {
   void offer_older_than(const DatasetDescriptor& failed);
 
   std::unique_ptr<Context> context_;
+  RunLock run_lock_;
   std::unique_ptr<Cache> cache_;
   std::unique_ptr<Flusher> flusher_;
   std::optional<JobOwner> owner_;

@@ -24,12 +24,18 @@ Status wrong_moment(std::string message) {
 // What earlier runs left in the cache: distributed, rebuilt, counted on from.
 Status Runtime::restore() {
   Context& c = *context_;
-  SCR_RETURN_IF_ERROR(cache_->start());
   const bool purge = c.config().get_bool("SCR_CACHE_PURGE");
+  SCR_ASSIGN_OR_RETURN(const Claim claim, claim_cache(c, purge, run_lock_));
+  SCR_RETURN_IF_ERROR(cache_->start());
   if (!purge && !c.config().get_bool("SCR_DISTRIBUTE")) SCR_RETURN_IF_ERROR(check_expendable());
-  if (purge || !c.config().get_bool("SCR_DISTRIBUTE")) SCR_RETURN_IF_ERROR(clear_cache());
+  if (purge) SCR_RETURN_IF_ERROR(clear_cache("SCR_CACHE_PURGE=1"));
+  if (!c.config().get_bool("SCR_DISTRIBUTE")) SCR_RETURN_IF_ERROR(clear_cache("SCR_DISTRIBUTE=0"));
+  if (claim == Claim::kOutdated) {
+    SCR_RETURN_IF_ERROR(clear_cache("of a run in another prefix directory, and saved there"));
+  }
   const bool any = c.world().any_true(!cache_->filemap().empty());
-  if (c.transparent() && !c.alone()) SCR_RETURN_IF_ERROR(claim_cache(c, !any));
+  if (any && c.transparent() && !c.alone()) SCR_RETURN_IF_ERROR(check_program(c));
+  SCR_RETURN_IF_ERROR(record_claim(c));
   EventToken event;
   if (any && c.rank() == 0) event = log_.begin(EventType::kRebuild);
   auto cached = restore_cache(c, *cache_);
@@ -78,11 +84,9 @@ Status Runtime::check_expendable() {
   return agree_all(c.world(), status, "looking at the cache");
 }
 
-Status Runtime::clear_cache() {
+Status Runtime::clear_cache(std::string_view why) {
   if (context_->world().any_true(!cache_->filemap().empty()) && context_->rank() == 0) {
-    log::info("deleting all cached datasets ({})", context_->config().get_bool("SCR_CACHE_PURGE")
-                                                       ? "SCR_CACHE_PURGE=1"
-                                                       : "SCR_DISTRIBUTE=0");
+    log::info("deleting all cached datasets ({})", why);
   }
   cache_->give_up_unreadable();
   Status status;

@@ -63,7 +63,7 @@ class RangeServer::Impl {
 
   Status listen(const std::string& address);
   std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
-  void start_thread();
+  Status start_thread();
   void stop();
   Counts counts() const;
   // In the child of a fork there is no thread to wait for, and its locks may be taken.
@@ -143,9 +143,10 @@ Status RangeServer::Impl::listen(const std::string& address) {
   return {};
 }
 
-void RangeServer::Impl::start_thread() {
+Status RangeServer::Impl::start_thread() {
   wait_for_peers();
-  thread_ = start_background_thread([this] { run(); });
+  SCR_ASSIGN_OR_RETURN(thread_, start_background_thread([this] { run(); }));
+  return {};
 }
 
 void RangeServer::Impl::stop() {
@@ -388,7 +389,7 @@ Result<std::unique_ptr<RangeServer>> RangeServer::start(const std::string& addre
         std::make_unique<Impl>(key, std::move(resolver), std::move(options), std::move(handler));
     SCR_RETURN_IF_ERROR(impl->listen(address));
     const Endpoint endpoint{node, address, impl->port()};
-    impl->start_thread();
+    SCR_RETURN_IF_ERROR(impl->start_thread());
     return std::unique_ptr<RangeServer>(new RangeServer(std::move(impl), endpoint));
   } catch (const std::exception& error) {
     return Status(StatusCode::kUnavailable,

@@ -138,6 +138,20 @@ class Dataset {
   TemporaryDirectory root_;
 };
 
+TEST(ParityShare, IsThePartOfTheWindowsThatARankComputes) {
+  Summary summary;
+  summary.containers = true;
+  summary.container_size = std::uint64_t{5} << 20U;  // five windows
+  summary.container_count = 40;                      // two groups
+  summary.stream_size = 40 * summary.container_size;
+  summary.container_parity = 2;
+  const ParityWriter writer(real_file_system(), summary, {}, {});
+  EXPECT_DOUBLE_EQ(writer.share_of(0, 1), 1.0);
+  EXPECT_DOUBLE_EQ(writer.share_of(0, 3), 0.4);  // windows 0 and 3 of each group
+  EXPECT_DOUBLE_EQ(writer.share_of(2, 3), 0.2);
+  EXPECT_DOUBLE_EQ(writer.share_of(7, 8), 0.0);
+}
+
 struct Shape {
   std::uint64_t containers;
   std::uint64_t parity;

@@ -30,10 +30,23 @@ class Runs {
     }
   }
 
-  std::string prefix() const { return root_ / "prefix"; }
+  std::string prefix() const { return root_ / where_; }
+  // The runs from here on have another prefix directory.
+  void move_to(const std::string& name) {
+    where_ = name;
+    std::filesystem::create_directory(prefix());
+  }
 
   // One run of the program `body`.
   void run(const std::vector<std::string>& settings, const std::function<void(Runtime&)>& body) {
+    start(settings, [&](Result<std::unique_ptr<Runtime>> runtime) {
+      ASSERT_TRUE(runtime.ok()) << runtime.status().to_string();
+      body(**runtime);
+    });
+  }
+  // One that may not begin.
+  using Started = std::function<void(Result<std::unique_ptr<Runtime>>)>;
+  void start(const std::vector<std::string>& settings, const Started& body) {
     std::vector<std::string> calls = {"SCR_PREFIX=" + prefix(),
                                       "SCR_CNTL_BASE=" + (root_ / "control"),
                                       "SCR_CACHE_BASE=" + (root_ / "cache"),
@@ -43,9 +56,7 @@ class Runs {
                                       "SCR_FLUSH=0"};
     calls.insert(calls.end(), settings.begin(), settings.end());
     InProcessWorld::run(kRanks, [&](Communicator& comm) {
-      auto runtime = Runtime::start(*fs, comm.duplicate(), "node0", {.calls = calls});
-      ASSERT_TRUE(runtime.ok()) << runtime.status().to_string();
-      body(**runtime);
+      body(Runtime::start(*fs, comm.duplicate(), "node0", {.calls = calls}));
     });
   }
 
@@ -93,6 +104,7 @@ class Runs {
   }
 
   TemporaryDirectory root_;
+  std::string where_ = "prefix";
 };
 
 }  // namespace scr::testing

@@ -56,5 +56,12 @@ TEST(Throttle, TimeSpentElsewhereCounts) {
   EXPECT_DOUBLE_EQ(throttle.pause_after(100, 0.1, 11.0), 0.0);
 }
 
+TEST(Throttle, TimeSpentOnOtherWorkGivesNoCredit) {
+  Throttle throttle(100, 0, 0);
+  EXPECT_DOUBLE_EQ(throttle.pause_after(100, 0, 0.25), 0.75);
+  throttle.skip(5);  // from 1 to 6
+  EXPECT_DOUBLE_EQ(throttle.pause_after(100, 0, 6.0), 1.0);
+}
+
 }  // namespace
 }  // namespace scr::flush
