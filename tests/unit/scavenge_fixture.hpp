@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -165,20 +166,26 @@ class ScavengeJob {
   std::map<int, FileSystem*> node_fs = {};
   FileSystem* fs = &real_file_system();
   bool down_is_known = true;
+  int spares = 0;  // nodes of the allocation that the program did not use
+  // Names of nodes in the list of scr_scavenge, which nodes need not know themselves by.
+  std::function<std::string(int node)> listed = host;
   std::vector<NodeCommand> commands = {};  // that were run
 
   SaveRequest request() {
     SaveRequest request;
     request.job = {"", prefix()};
-    for (int node = 0; node < kNodes; ++node) {
-      if (!lost_.contains(node)) request.nodes.push_back(host(node));
-      if (lost_.contains(node) && down_is_known) request.down.insert(host(node));
+    std::map<std::string, int> numbers;
+    for (int node = 0; node < kNodes + spares; ++node) {
+      numbers[listed(node)] = node;
+      if (!lost_.contains(node)) request.nodes.push_back(listed(node));
+      if (lost_.contains(node) && down_is_known) request.down.insert(listed(node));
     }
     request.copy.buffer = 64;
-    request.run = [this](const std::vector<std::string>& nodes, NodeCommand command) -> Status {
+    request.run = [this, numbers](const std::vector<std::string>& nodes,
+                                  NodeCommand command) -> Status {
       commands.push_back(command);
       for (const std::string& name : nodes) {
-        const int node = std::stoi(name.substr(4));
+        const int node = numbers.at(name);
         command.job = job(node);
         const auto found = node_fs.find(node);
         FileSystem& node_files = found == node_fs.end() ? real_file_system() : *found->second;
