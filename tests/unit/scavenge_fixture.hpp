@@ -136,8 +136,9 @@ class ScavengeJob {
   }
 
   // Runs the program, which writes these checkpoints (a negative number: an output) and ends as if
-  // it were killed.
-  void write(const std::vector<int>& steps, const std::vector<std::string>& more = {}) {
+  // it were killed; in the middle of the last one if it is `cut`.
+  void write(const std::vector<int>& steps, const std::vector<std::string>& more = {},
+             bool cut = false) {
     std::vector<std::string> calls = settings_;
     for (const std::string& text :
          {"SCR_PREFIX=" + prefix(), "SCR_CNTL_BASE=" + (root_ / "local"),
@@ -152,7 +153,8 @@ class ScavengeJob {
       auto runtime = Runtime::start(files, comm.duplicate(), host(node), {.calls = calls});
       ASSERT_TRUE(runtime.ok()) << runtime.status().to_string();
       (*runtime)->use_shared_logs({[this](int dataset) { return log_opener(dataset); }, node});
-      for (const int step : steps) write_step(**runtime, step, comm.rank());
+      for (const int step : steps)
+        write_step(**runtime, step, comm.rank(), cut && step == steps.back());
       comm.barrier();
     });
   }
@@ -322,7 +324,7 @@ class ScavengeJob {
     };
   }
 
-  void write_step(Runtime& runtime, int step, int rank) {
+  void write_step(Runtime& runtime, int step, int rank, bool cut) {
     const bool output = step < 0;
     const int number = output ? -step : step;
     ASSERT_TRUE(
@@ -337,6 +339,7 @@ class ScavengeJob {
     if (shared) {
       for (const auto& [name, file] : shared_files_of(number)) write_log(runtime, name, file, rank);
     }
+    if (cut) return;
     const Status status = runtime.complete_dataset(true);
     ASSERT_TRUE(status.ok()) << status.to_string();
   }
