@@ -4,9 +4,9 @@
 
 namespace scr::flush {
 
-std::vector<std::string> to_words(const NodeCommand& command) {
-  std::vector<std::string> words = {"--cntldir", command.job.control, "--prefix",
-                                    command.job.prefix};
+std::vector<std::string> to_words(const NodeCommand& command, const std::string& host) {
+  std::vector<std::string> words = {
+      "--cntldir", command.job.control, "--prefix", command.job.prefix, "--host", host};
   const auto add = [&](const char* option, std::string value) {
     words.insert(words.end(), {option, std::move(value)});
   };
@@ -20,10 +20,10 @@ std::vector<std::string> to_words(const NodeCommand& command) {
   add("--dir", command.copy.directory);
   add("--buf", std::to_string(command.copy.copy.buffer));
   add("--umask", fmt::format("{:o}", command.umask));
-  for (const std::string& host : command.copy.failed_hosts) add("--down", host);
+  for (const std::string& down : command.copy.failed_hosts) add("--down", down);
   if (!command.copy.missing.empty()) add("--partner", command.copy.missing.to_text());
-  for (const auto& [rank, host] : command.copy.assigned)
-    add("--only", fmt::format("{}={}", rank, host));
+  for (const auto& [rank, holder] : command.copy.assigned)
+    add("--only", fmt::format("{}={}", rank, holder));
   return words;
 }
 

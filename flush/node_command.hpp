@@ -21,8 +21,9 @@ struct NodeCommand {
   mode_t umask = 022;  // for new files: that of the user, who is not logged in on the node
 };
 
-// The options of scr_copy.
-std::vector<std::string> to_words(const NodeCommand& command);
+// The options of scr_copy on a host. The host gets the name that it has in the list of nodes: it
+// may know itself by another one, and its report must be found again.
+std::vector<std::string> to_words(const NodeCommand& command, const std::string& host);
 
 // Does it, and writes the report. What went wrong is in the report; the failure to write that is
 // returned.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "core/base/flush_file.hpp"
 #include "core/base/path.hpp"
@@ -17,10 +18,14 @@ namespace scr::flush {
 
 namespace {
 
-// The control directory, if it is one of this user that nobody else can write to.
+// The control directory, if it is one of this user that nobody else can write to. Null if there is
+// none, as on a spare node or on one that came back with empty storage: such a node has nothing of
+// the job, which is an answer and no failure.
 Result<std::unique_ptr<Directory>> open_control(FileSystem& fs, const NodeJob& job) {
-  SCR_ASSIGN_OR_RETURN(auto directory, fs.open_directory(job.control));
-  SCR_RETURN_IF_ERROR(check_private_directory(fs, *directory));
+  auto directory = fs.open_directory(job.control);
+  if (directory.status().errno_value() == ENOENT) return std::unique_ptr<Directory>();
+  SCR_RETURN_IF_ERROR(directory.status());
+  SCR_RETURN_IF_ERROR(check_private_directory(fs, **directory));
   return directory;
 }
 
@@ -61,7 +66,10 @@ class NodeCopier {
       : fs_(fs), job_(job), request_(request), report_(report) {}
 
   Status run() {
-    SCR_RETURN_IF_ERROR(open());
+    SCR_ASSIGN_OR_RETURN(const auto control, open_control(fs_, job_));
+    report_.absent = control == nullptr;
+    if (report_.absent) return {};
+    SCR_RETURN_IF_ERROR(open(*control));
     for (const int rank : filemap_.ranks(request_.dataset)) {
       const auto assigned = request_.assigned.find(rank);
       if (assigned != request_.assigned.end() && assigned->second != report_.host) continue;
@@ -80,9 +88,8 @@ class NodeCopier {
     report_.problems.push_back(fmt::format("rank {}: {}", rank, status.message()));
   }
 
-  Status open() {
-    SCR_ASSIGN_OR_RETURN(const auto control, open_control(fs_, job_));
-    SCR_ASSIGN_OR_RETURN(filemap_, read_node_filemap(fs_, *control, report_.problems));
+  Status open(const Directory& control) {
+    SCR_ASSIGN_OR_RETURN(filemap_, read_node_filemap(fs_, control, report_.problems));
     SCR_ASSIGN_OR_RETURN(const JobOwnerInfo owner, owner_of(job_));
     SCR_ASSIGN_OR_RETURN(confined_, ConfinedFiles::open_job(fs_, owner));
     SCR_ASSIGN_OR_RETURN(prefix_, fs_.open_directory(job_.prefix, /*no_follow=*/false));
@@ -354,6 +361,8 @@ Result<NodeReport> survey_node(FileSystem& fs, const NodeJob& job, const std::st
   NodeReport report;
   report.host = host;
   SCR_ASSIGN_OR_RETURN(const auto control, open_control(fs, job));
+  report.absent = control == nullptr;
+  if (report.absent) return report;
   SCR_ASSIGN_OR_RETURN(const Filemap filemap, read_node_filemap(fs, *control, report.problems));
   SCR_ASSIGN_OR_RETURN(const FlushFile flushed, read_flush_state(fs, *control));
   for (const int id : filemap.datasets()) {
@@ -401,6 +410,7 @@ Result<NodeReport> copy_node(FileSystem& fs, const NodeJob& job, const std::stri
 
 Status mark_flushed(FileSystem& fs, const NodeJob& job, int dataset) {
   SCR_ASSIGN_OR_RETURN(const auto control, open_control(fs, job));
+  if (control == nullptr) return {};
   SCR_ASSIGN_OR_RETURN(FlushFile flushed, read_flush_state(fs, *control));
   FlushState* state = flushed.get(dataset);
   if (state == nullptr) return {};

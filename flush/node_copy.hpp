@@ -37,6 +37,9 @@ struct NodeCopyRequest {
   CopyOptions copy;
 };
 
+// A node without the control directory has nothing of the job: there is nothing to tell, to copy or
+// to mark, and that is no failure.
+
 // All that the filemaps of a node list; `problems` gets those that cannot be read.
 Result<Filemap> read_node_filemap(FileSystem& fs, const Directory& control,
                                   std::vector<std::string>& problems);

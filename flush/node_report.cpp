@@ -45,6 +45,7 @@ Result<NodeDataset> dataset_from_hash(const Hash& hash) {
 Hash NodeReport::to_hash() const {
   Hash hash;
   hash.set_value("HOST", host);
+  if (absent) hash.at("ABSENT");
   if (!error.empty()) hash.set_value("ERROR", error);
   for (std::size_t i = 0; i < problems.size(); ++i)
     hash.at("PROBLEM").at(std::to_string(i)).set_value("TEXT", problems[i]);
@@ -59,6 +60,7 @@ Result<NodeReport> NodeReport::from_hash(const Hash& hash) {
   NodeReport report;
   SCR_ASSIGN_OR_RETURN(report.host, hash.require_value("HOST"));
   SCR_RETURN_IF_ERROR(node_report_name(report.host).status());
+  report.absent = hash.contains("ABSENT");
   report.error = std::string(hash.value("ERROR").value_or(""));
   if (const Hash* problems = hash.get("PROBLEM")) {
     for (const auto& element : problems->elements()) {

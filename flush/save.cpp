@@ -70,10 +70,6 @@ class ReportDirectory {
   std::string path_;
 };
 
-bool is_host(const std::string& a, const std::string& b) {
-  return a == b || a.substr(0, a.find('.')) == b.substr(0, b.find('.'));
-}
-
 // --- which datasets
 
 struct Choice {
@@ -125,7 +121,9 @@ class Saver {
       down_.insert(node);
       std::erase(nodes_, node);
     }
-    return merge_surveys(reports);
+    auto candidates = merge_surveys(reports);
+    if (candidates.empty()) explain_nothing(reports);
+    return candidates;
   }
 
   SavedDataset save(const CandidateDataset& candidate) {
@@ -148,9 +146,7 @@ class Saver {
     SCR_RETURN_IF_ERROR(request_.run(nodes_, command));
     SCR_ASSIGN_OR_RETURN(auto read, read_node_reports(fs_, reports.path()));
     for (const std::string& node : nodes_) {
-      const bool answered = std::ranges::any_of(
-          read, [&](const auto& report) { return is_host(report.first, node); });
-      if (!answered && std::ranges::find(outcome_.silent, node) == outcome_.silent.end())
+      if (!read.contains(node) && std::ranges::find(outcome_.silent, node) == outcome_.silent.end())
         outcome_.silent.push_back(node);
     }
     for (const auto& [host, report] : read) {
@@ -158,6 +154,25 @@ class Saver {
       for (const std::string& problem : report.problems) note(host, problem);
     }
     return read;
+  }
+
+  // Nodes that cannot be asked may have what the others have not: "nothing" is then not known.
+  void explain_nothing(const std::map<std::string, NodeReport>& reports) {
+    std::size_t mute = outcome_.silent.size();
+    bool nowhere = true;
+    for (const auto& [host, report] : reports) {
+      if (!report.error.empty() || !report.problems.empty()) ++mute;
+      nowhere = nowhere && report.absent;
+    }
+    if (mute > 0) {
+      outcome_.unknown = fmt::format(
+          "no dataset was found, but {} of {} node(s) did not answer or could not tell what they "
+          "have, so it is not known whether there is something to save: try again when they can",
+          mute, request_.nodes.size());
+    } else if (nowhere) {
+      outcome_.why_nothing =
+          fmt::format("no node has the job's control directory '{}'", request_.job.control);
+    }
   }
 
   void say(const std::string& line) const {
@@ -193,10 +208,8 @@ class Saver {
   void remember_failures(const std::map<std::string, NodeReport>& reports) {
     failed_.clear();
     for (const std::string& node : nodes_) {
-      const bool copied = std::ranges::any_of(reports, [&](const auto& report) {
-        return is_host(report.first, node) && report.second.error.empty();
-      });
-      if (!copied) failed_.push_back(node);
+      const auto found = reports.find(node);
+      if (found == reports.end() || !found->second.error.empty()) failed_.push_back(node);
     }
   }
 
@@ -328,7 +341,7 @@ bool SaveOutcome::all_saved() const {
   const auto is_safe = [](const SavedDataset& dataset) {
     return dataset.state == SaveState::kSaved || dataset.state == SaveState::kThere;
   };
-  return std::ranges::all_of(datasets, is_safe);
+  return unknown.empty() && std::ranges::all_of(datasets, is_safe);
 }
 
 Result<SaveOutcome> save_datasets(FileSystem& fs, const SaveRequest& request) {
@@ -344,7 +357,10 @@ Result<SaveOutcome> save_datasets(FileSystem& fs, const SaveRequest& request) {
       return candidate.dataset.id == *request.dataset;
     });
     if (wanted == candidates.end())
-      return not_found(fmt::format("no node has dataset {} in its cache", *request.dataset));
+      return not_found(fmt::format("no node has dataset {} in its cache{}", *request.dataset,
+                                   outcome.silent.empty()
+                                       ? std::string()
+                                       : "; no answer from " + text::join(outcome.silent, ", ")));
     if (!wanted->dataset.complete)
       return failed_precondition(
           fmt::format("dataset {} was not complete when its run ended", *request.dataset));

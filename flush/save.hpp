@@ -37,7 +37,8 @@ struct SaveRequest {
   NodeJob job;
   std::vector<std::string> nodes;  // to ask; those that do not answer count as down
   std::set<std::string> down;      // known to be
-  // Starts scr_copy with a command on nodes and waits for all of them; what fails there shows in
+  // Starts scr_copy with a command on nodes, each of which reports under its name in this list, and
+  // waits for all of them; what fails there shows in
   // the reports, so only a failure that concerns all is returned.
   std::function<Status(const std::vector<std::string>& nodes, const NodeCommand& command)> run;
   CopyOptions copy;
@@ -67,6 +68,10 @@ struct SaveOutcome {
   std::vector<SavedDataset> datasets;  // in the order they were tried
   std::vector<std::string> silent;     // nodes that did not answer
   std::vector<std::string> problems;   // that nodes told
+  // Why it is not known whether there is something to save: no dataset was found, and not every
+  // node could tell. Empty if it is known.
+  std::string unknown;
+  std::string why_nothing;  // no node has ever worked for the job
 
   // Everything that must be kept is in the prefix directory: all outputs, and the newest checkpoint
   // of those that were in the caches.

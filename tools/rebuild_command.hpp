@@ -45,6 +45,21 @@ inline void print_json(const flush::Scan& scan, const std::vector<int>& rebuilt)
   fmt::print("{}\n", all.dump(2, ' ', false, replace));
 }
 
+// Ranks that are missing and should not be after the rebuild: all, or those of the set asked for.
+inline std::vector<int> wanted_ranks(const flush::Scan& scan, std::optional<int> set) {
+  std::vector<int> ranks;
+  if (set) {
+    for (const redundancy::Member& member : scan.sets.at(*set).set.members) {
+      if (!member.guest && scan.missing.contains(member.rank)) ranks.push_back(member.rank);
+    }
+    return ranks;
+  }
+  for (int rank = 0; rank < scan.dataset().ranks; ++rank) {
+    if (scan.missing.contains(rank)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
 inline Result<int> rebuild(const RebuildArguments& arguments, redundancy::Scheme scheme,
                            const char* command) {
   FileSystem& fs = file_system();
@@ -53,7 +68,8 @@ inline Result<int> rebuild(const RebuildArguments& arguments, redundancy::Scheme
                        flush::scan_dataset(fs, prefix, arguments.directory));
   for (const std::string& problem : scan.problems)
     fmt::print(stderr, "{}: {}\n", command, text::escape(problem));
-  if (arguments.set && !scan.sets.contains(*arguments.set)) {
+  // Of a dataset that is whole no sets are read.
+  if (arguments.set && !scan.complete() && !scan.sets.contains(*arguments.set)) {
     return not_found(fmt::format("dataset {} ('{}') has no redundancy set {}", scan.dataset().id,
                                  text::escape(scan.dataset().name), *arguments.set));
   }
@@ -75,9 +91,9 @@ inline Result<int> rebuild(const RebuildArguments& arguments, redundancy::Scheme
     if (!scan.recoverable()) fmt::print("unrecoverable: {}\n", scan.why_unrecoverable);
   }
   if (!scan.recoverable()) return 3;
-  if (arguments.dry_run || arguments.set) return 0;
-  for (int rank = 0; rank < scan.dataset().ranks; ++rank) {
-    if (!scan.missing.contains(rank) || std::ranges::find(rebuilt, rank) != rebuilt.end()) continue;
+  if (arguments.dry_run || scan.complete()) return 0;
+  for (const int rank : wanted_ranks(scan, arguments.set)) {
+    if (std::ranges::find(rebuilt, rank) != rebuilt.end()) continue;
     return failed_precondition(
         fmt::format("rank {} is still missing: its set is not {}, so another scr_rebuild_* command "
                     "is needed",
@@ -94,8 +110,8 @@ inline int rebuild_main(int argc, char** argv, redundancy::Scheme scheme, const 
   app.footer(
       "scr_scavenge does the same by itself; this is for a scavenge that was cut. One process, "
       "without MPI.\nscr_scavenge then adds the dataset to the index.\n"
-      "Exit codes: 0 nothing is missing any more (of the set, with --set); 1 failed; 2 wrong use; "
-      "3 "
+      "Exit codes: 0 nothing is missing any more (of the set, with --set), or with --dry-run: what "
+      "is missing can\nbe rebuilt; 1 failed, or the set has another scheme; 2 wrong use; 3 "
       "unrecoverable: too much is lost.");
   RebuildArguments arguments;
   app.add_option("-p,--prefix", arguments.prefix,

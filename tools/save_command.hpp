@@ -79,6 +79,7 @@ inline void print_json(const flush::SaveOutcome& outcome) {
                                {"rebuilt_ranks", saved.rebuilt},
                                {"message", saved.message}});
   }
+  all["error"] = outcome.unknown;
   all["silent_nodes"] = outcome.silent;
   all["problems"] = outcome.problems;
   const auto replace = nlohmann::json::error_handler_t::replace;
@@ -103,11 +104,14 @@ inline void print_text(const flush::SaveOutcome& outcome) {
         break;
     }
   }
-  if (outcome.datasets.empty()) fmt::print("nothing to save\n");
+  if (!outcome.datasets.empty() || !outcome.unknown.empty()) return;
+  const std::string& why = outcome.why_nothing;
+  fmt::print("nothing to save{}{}\n", why.empty() ? "" : ": ", text::escape(why));
 }
 
-// 0 all is safe, 1 something failed, 3 something is lost.
+// 0 all is safe, 1 something failed or is not known, 3 something is lost.
 inline int exit_code(const flush::SaveOutcome& outcome) {
+  if (!outcome.unknown.empty()) return kFailure;
   int code = kSuccess;
   for (const flush::SavedDataset& saved : outcome.datasets) {
     if (saved.state == flush::SaveState::kFailed) return kFailure;
@@ -122,6 +126,7 @@ inline int tell(const flush::SaveOutcome& outcome, const SaveArguments& argument
     fmt::print(stderr, "{}: no answer from {}\n", command, text::escape(node));
   for (const std::string& problem : outcome.problems)
     fmt::print(stderr, "{}: {}\n", command, problem);
+  if (!outcome.unknown.empty()) fmt::print(stderr, "{}: {}\n", command, outcome.unknown);
   arguments.json ? print_json(outcome) : print_text(outcome);
   return exit_code(outcome);
 }

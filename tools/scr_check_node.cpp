@@ -17,7 +17,10 @@ constexpr const char* kFooter =
     "such "
     "as 100GB.\n"
     "Without --cntl and --cache the directories of the configuration are tested. Prints PASS, or "
-    "FAIL and the\nreasons. Exit codes: 0 the node can be used; 1 it cannot; 2 wrong use.";
+    "FAIL and the\nreasons. Exit codes: 0 the node can be used; 1 it cannot; 2 wrong use; 3 it "
+    "cannot "
+    "be told: the\nconfiguration has errors.";
+constexpr int kCannotTell = 3;
 
 struct Arguments {
   std::vector<std::string> control, cache, make;
@@ -25,11 +28,12 @@ struct Arguments {
   bool json = false;
 };
 
-scr::Result<std::vector<NeededDirectory>> needed(const Arguments& arguments) {
-  if (arguments.control.empty() && arguments.cache.empty()) {
-    SCR_ASSIGN_OR_RETURN(const auto job, scr::job::JobSettings::load(scr::file_system()));
-    return scr::job::needed_directories(job);
-  }
+scr::Result<std::vector<NeededDirectory>> configured() {
+  SCR_ASSIGN_OR_RETURN(const auto job, scr::job::JobSettings::load(scr::file_system()));
+  return scr::job::needed_directories(job);
+}
+
+scr::Result<std::vector<NeededDirectory>> given(const Arguments& arguments) {
   std::vector<NeededDirectory> result;
   for (const auto& list : {arguments.control, arguments.cache}) {
     for (const std::string& text : list) {
@@ -74,8 +78,10 @@ int main(int argc, char** argv) {
   app.add_flag("--free", arguments.free, "BYTES must be free, and not only be there in all");
   app.add_flag("-j,--json", arguments.json, "Print a JSON object");
   if (const auto code = scr::tools::parse(app, argc, argv)) return *code;
-  const auto directories = needed(arguments);
-  if (!directories.ok()) return scr::tools::fail(kName, directories.status(), scr::tools::kUsage);
+  const bool named = !arguments.control.empty() || !arguments.cache.empty();
+  const auto directories = named ? given(arguments) : configured();
+  if (!directories.ok())
+    return scr::tools::fail(kName, directories.status(), named ? scr::tools::kUsage : kCannotTell);
   const auto test = arguments.free ? scr::job::SpaceTest::kFree : scr::job::SpaceTest::kCapacity;
   const auto problems = scr::job::check_node(scr::file_system(), *directories, test);
   print(problems, arguments.json);

@@ -7,6 +7,7 @@
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
 #include "core/base/text.hpp"
+#include "core/job/host_list.hpp"
 #include "core/job/job_settings.hpp"
 #include "flush/node_command.hpp"
 #include "tools/command.hpp"
@@ -28,6 +29,7 @@ constexpr const char* kFooter =
 struct Arguments {
   std::string control;
   std::string prefix;
+  std::string host = scr::log::host_name();
   int id = 0;
   std::string directory;
   std::vector<std::string> down;
@@ -44,6 +46,14 @@ void define(CLI::App& app, Arguments& arguments) {
   app.add_option("-c,--cntldir", arguments.control,
                  "Control directory of the job on this node (default: scr_cntl_dir)");
   app.add_option("-p,--prefix", arguments.prefix, "Prefix directory (default: SCR_PREFIX)");
+  app.add_option("--host", arguments.host,
+                 "Name of this node in the list of scr_scavenge (default: its host name)")
+      ->type_name("NAME")
+      ->check(CLI::Validator(
+          [](const std::string& name) {
+            return scr::job::is_host_name(name) ? "" : "it is no name of a host";
+          },
+          ""));
   app.add_option("-i,--id", arguments.id, "Dataset to copy")->check(CLI::PositiveNumber);
   app.add_option("-d,--dir", arguments.directory,
                  "Directory of the dataset below .scr in the prefix directory");
@@ -54,7 +64,8 @@ void define(CLI::App& app, Arguments& arguments) {
   app.add_option(
       "--partner", arguments.partner,
       "Ranks that are missing (0-3,7): the redundancy data of their sets is copied, too");
-  app.add_option("--only", arguments.only, "RANK=HOST: of all nodes only HOST copies that rank")
+  app.add_option("--only", arguments.only,
+                 "RANK=HOST: of all nodes only HOST (--host) copies that rank")
       ->expected(1)
       ->take_all();
   app.add_option("-b,--buf", arguments.buffer, "Bytes to copy at a time")->capture_default_str();
@@ -114,6 +125,9 @@ Status apply_umask(const std::string& text) {
 }
 
 void print(const NodeCommand& command, const NodeReport& report) {
+  if (report.absent)
+    fmt::print("nothing: there is no control directory '{}' here\n",
+               scr::text::escape(command.job.control));
   for (const auto& dataset : report.datasets) {
     fmt::print("dataset {} '{}': {}, ranks {}, {}{}\n", dataset.dataset.id,
                scr::text::escape(dataset.dataset.name),
@@ -130,6 +144,7 @@ void print(const NodeCommand& command, const NodeReport& report) {
 void print_json(const NodeCommand& command, const NodeReport& report) {
   using nlohmann::ordered_json;
   ordered_json json;
+  json["absent"] = report.absent;
   json["datasets"] = ordered_json::array();
   for (const auto& dataset : report.datasets) {
     json["datasets"].push_back({{"id", dataset.dataset.id},
@@ -163,8 +178,7 @@ int main(int argc, char** argv) {
     return scr::tools::fail(kName, command.status(),
                             usage ? scr::tools::kUsage : scr::tools::kFailure);
   }
-  const auto report =
-      scr::flush::run_node_command(scr::file_system(), scr::log::host_name(), *command);
+  const auto report = scr::flush::run_node_command(scr::file_system(), arguments.host, *command);
   if (!report.ok()) return scr::tools::fail(kName, report.status());
   if (arguments.json) {
     print_json(*command, *report);

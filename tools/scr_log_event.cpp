@@ -13,7 +13,8 @@ using scr::EventType;
 constexpr const char* kName = "scr_log_event";
 constexpr const char* kFooter =
     "Writes where SCR_LOG_* say, also if SCR_LOG_ENABLE is not set: whoever calls this wants it.\n"
-    "Exit codes: 0 success; 1 the configuration has errors; 2 wrong use.";
+    "Exit codes: 0 success; 1 the configuration has errors, or the log cannot be written; 2 wrong "
+    "use.";
 
 struct Arguments {
   scr::job::JobOverrides overrides;
@@ -75,5 +76,7 @@ int main(int argc, char** argv) {
             .down_nodes = *down,
             .note = arguments.note},
            arguments.dataset, arguments.name);
+  if (const scr::Status failure = log.first_failure(); !failure.ok())
+    return scr::tools::fail(kName, failure);
   return scr::tools::kSuccess;
 }

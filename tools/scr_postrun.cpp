@@ -10,8 +10,8 @@ constexpr const char* kFooter =
     "the prefix\ndirectory, as scr_scavenge does, and makes the checkpoint current. One of which "
     "too much is lost is\nunrecoverable; then an older one of the caches is tried, and the current "
     "checkpoint stays what it was\nif there is none. Does nothing if SCR_ENABLE=0.\n"
-    "Exit codes: 0 all of it is safe, or there was nothing to save; 1 failed; 2 wrong use; 3 "
-    "unrecoverable.";
+    "Exit codes: 0 all of it is safe, or there was nothing to save; 1 failed, or no node that "
+    "answered has a\ndataset and others did not answer; 2 wrong use; 3 unrecoverable.";
 
 // What a restart will begin with, in words.
 std::string restart_from(const scr::job::JobSettings& job) {

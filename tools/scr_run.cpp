@@ -29,7 +29,9 @@ constexpr const char* kFooter =
     "the nodes that\n"
     "are left. In the end the newest checkpoint is brought to the prefix directory (scr_postrun).\n"
     "\n"
-    "Exit codes: that of the program's last run; 2 wrong use; 125 scr_run could not start it.\n"
+    "Exit codes: that of the program's last run; 2 wrong use; 125 scr_run could not start it. With "
+    "--check: 0, or 1 if\n"
+    "scr_test_runtime finds faults.\n"
     "docs/commands.md tells how nodes are left out for each launcher.";
 
 struct Arguments {

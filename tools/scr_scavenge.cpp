@@ -9,7 +9,8 @@ constexpr const char* kFooter =
     "pdsh, ssh\nor mpirun; SCR_REMOTE_SHELL); files of nodes that are lost are rebuilt from "
     "redundancy data. Without --id\nthe newest checkpoint and every output are taken that are not "
     "in the prefix directory yet.\n"
-    "Exit codes: 0 all of it is safe; 1 failed; 2 wrong use; 3 unrecoverable: too much is lost.";
+    "Exit codes: 0 all of it is safe; 1 failed, or no node that answered has a dataset and others "
+    "did not\nanswer; 2 wrong use; 3 unrecoverable: too much is lost.";
 
 }  // namespace
 

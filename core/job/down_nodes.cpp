@@ -27,7 +27,8 @@ class Search {
   // as a whole, so answers count only if some node gave one.
   void ping() {
     if (!options_.ping || !find_program("ping")) return;
-    const Hosts hosts = hosts_minus(left(), Hosts{log::host_name()});
+    const Hosts hosts =
+        hosts_minus(left(), Hosts{own_name_in_list(options_.nodes, log::host_name())});
     std::vector<Words> programs;
     for (const std::string& host : hosts) {
       programs.push_back({"ping", "-n", "-q", "-c", "1", "-W", "5", host});

@@ -273,7 +273,18 @@ Hosts filtered(std::span<const std::string> hosts, std::span<const std::string> 
   return result;
 }
 
-std::string_view without_domain(std::string_view host) { return host.substr(0, host.find('.')); }
+// The dots of an address part no domain from a name.
+bool is_address(std::string_view host) {
+  return host.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+std::string_view without_domain(std::string_view host) {
+  return is_address(host) ? host : host.substr(0, host.find('.'));
+}
+
+bool is_loopback(std::string_view host) {
+  return without_domain(host) == "localhost" || (is_address(host) && host.starts_with("127."));
+}
 
 }  // namespace
 
@@ -305,6 +316,12 @@ std::string name_in_list(std::span<const std::string> hosts, std::string_view ho
     const bool both_full = other.find('.') != std::string::npos && host.find('.') != host.npos;
     return !both_full && without_domain(other) == without_domain(host);
   });
+  return found == hosts.end() ? "" : *found;
+}
+
+std::string own_name_in_list(std::span<const std::string> hosts, std::string_view own) {
+  if (std::string name = name_in_list(hosts, own); !name.empty()) return name;
+  const auto found = std::find_if(hosts.begin(), hosts.end(), is_loopback);
   return found == hosts.end() ? "" : *found;
 }
 

@@ -36,9 +36,12 @@ Hosts unique_hosts(std::span<const std::string> hosts);
 
 bool contains_host(std::span<const std::string> hosts, std::string_view host);
 
-// The name that a list uses for this host: names may be given with or without their domain. Empty
-// if the list has no such host.
+// The name that a list uses for this host: names, but not addresses, may be given with or without
+// their domain. Empty if the list has no such host.
 std::string name_in_list(std::span<const std::string> hosts, std::string_view host);
+// The same for the host that asks, whose name is `own`: for a list it may be "localhost", too, or
+// an address of the loopback network.
+std::string own_name_in_list(std::span<const std::string> hosts, std::string_view own);
 
 // A name that may stand in a command line.
 bool is_host_name(std::string_view name);

@@ -48,7 +48,7 @@ std::string RemoteShell::name() const {
 }
 
 Words RemoteShell::command(const std::string& host, const Words& words) const {
-  return name_in_list(Hosts{host}, log::host_name()) == host ? words : there(host, words);
+  return own_name_in_list(Hosts{host}, log::host_name()) == host ? words : there(host, words);
 }
 
 Words RemoteShell::own_step(const std::string& host, const Words& words) const {

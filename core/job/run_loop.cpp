@@ -74,7 +74,7 @@ Status RunLoop::find_nodes() {
   if (nodes_.empty()) {
     SCR_ASSIGN_OR_RETURN(nodes_, job_nodes(job_->fs(), job_->config(), job_->environment()));
   }
-  own_ = name_in_list(nodes_, log::host_name());
+  own_ = own_name_in_list(nodes_, log::host_name());
   if (own_.empty() && !options_.outside) {
     return failed_precondition(fmt::format(
         "this host, {}, is not a node of the job ({}); use --outside if the launcher works from "

@@ -48,14 +48,18 @@ Result<Nodes> find_nodes(const JobSettings& job, const SaveJobOptions& options) 
 // are for the user.
 Status run_on_nodes(const RemoteShell& shell, const SaveJobOptions& options,
                     const std::vector<std::string>& nodes, const flush::NodeCommand& command) {
-  Words words = {find_installation().bin + "/scr_copy"};
-  const auto arguments = flush::to_words(command);
-  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<std::pair<std::string, Words>> commands;
+  for (const std::string& host : nodes) {
+    Words words = {find_installation().bin + "/scr_copy"};
+    const auto arguments = flush::to_words(command, host);
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    commands.emplace_back(host, std::move(words));
+  }
   ProcessOptions process;
   process.timeout = command.kind == flush::NodeCommand::Kind::kCopy ? options.copy_timeout
                                                                     : options.answer_timeout;
   process.at_once = nodes.size();
-  for (const RemoteResult& result : shell.run(nodes, words, process)) {
+  for (const RemoteResult& result : shell.run(commands, process)) {
     if (result.process.ok() || !options.say) continue;
     options.say(
         fmt::format("scr_copy on {}: {}", result.host, text::escape(result.process.summary())));

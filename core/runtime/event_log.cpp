@@ -117,10 +117,12 @@ class LineFile {
 
   void append(FileSystem& fs, const std::string& directory, std::string line) {
     const Status written = try_append(fs, directory, std::move(line));
-    if (written.ok() || warned_) return;
-    warned_ = true;
+    if (written.ok() || !first_failure_.ok()) return;
+    first_failure_ = written;
     log::warning("events are missing from the log: {}; the run goes on", written.message());
   }
+
+  const Status& first_failure() const { return first_failure_; }
 
  private:
   Status try_append(FileSystem& fs, const std::string& directory, std::string line) {
@@ -152,7 +154,7 @@ class LineFile {
   std::string path_;
   std::unique_ptr<File> file_;
   bool cut_ = false;  // the last line has no end
-  bool warned_ = false;
+  Status first_failure_;
 };
 
 }  // namespace
@@ -192,6 +194,11 @@ class EventLog::Writer {
     record.result = &what;
     record.seconds = what.seconds;
     write(record);
+  }
+
+  Status first_failure() {
+    const std::lock_guard lock(mutex_);
+    return text_.first_failure().ok() ? json_.first_failure() : text_.first_failure();
   }
 
  private:
@@ -270,6 +277,8 @@ EventLog EventLog::open(FileSystem& fs, EventLogOptions options) {
   if (options.enable) log.writer_ = std::make_unique<Writer>(fs, std::move(options));
   return log;
 }
+
+Status EventLog::first_failure() const { return enabled() ? writer_->first_failure() : Status(); }
 
 EventToken EventLog::begin(EventType type, int dataset, std::string_view name) {
   if (!enabled()) return {type, 0, dataset, std::string(name), {}};

@@ -90,6 +90,8 @@ class EventLog {
   static EventLog open(FileSystem& fs, EventLogOptions options);
 
   bool enabled() const { return writer_ != nullptr; }
+  // The first failure to write a line to a file, for those who are here to write one.
+  Status first_failure() const;
   EventToken begin(EventType type, int dataset = 0, std::string_view name = {});
   void end(const EventToken& token, const EventResult& result = {});
   // For what has no duration: a halt, the loss of a node.

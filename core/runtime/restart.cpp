@@ -13,6 +13,7 @@
 #include "core/base/text.hpp"
 #include "core/runtime/file_mover.hpp"
 #include "core/runtime/restart_elsewhere.hpp"
+#include "flush/orphans.hpp"
 #include "redundancy/redundancy.hpp"
 #include "redundancy/stored_descriptor.hpp"
 
@@ -523,6 +524,53 @@ void remove_leftovers(Context& context, const Cache& cache, int rank, int id) {
   }
 }
 
+// --- a dataset that went past the cache and was cut
+
+struct LeftInPrefix {
+  std::set<std::string> directories;  // of the prefix directory, that this process's ranks wrote to
+  bool complete = true;               // every rank's files are listed by some process
+};
+
+// Collective.
+LeftInPrefix left_in_prefix(const Restoration& r) {
+  LeftInPrefix left;
+  std::array<std::int64_t, 2> sums = {0, 0};  // ranks that are listed, directories
+  for (const int rank : r.cache.filemap().ranks(r.id)) {
+    const FilemapEntry& entry = *r.cache.filemap().get(rank, r.id);
+    ++sums[0];
+    if (entry.directory != r.context.job().prefix) continue;
+    for (const FileMeta& meta : entry.files) {
+      const std::size_t slash = meta.file.rfind('/');
+      left.directories.insert(slash == std::string::npos ? "." : meta.file.substr(0, slash));
+    }
+  }
+  sums[1] = static_cast<std::int64_t>(left.directories.size());
+  r.context.world().all_reduce(sums, ReduceOp::kSum);
+  left.complete = sums[1] == 0 || sums[0] >= r.dataset.ranks;
+  return left;
+}
+
+// Collective. Files of ranks whose node is lost lie beside those of others: one process looks
+// there, and only if there can be some. What cannot be removed is in nobody's way.
+void remove_orphans(const Restoration& r, const LeftInPrefix& left) {
+  if (left.complete) return;
+  Context& c = r.context;
+  Hash send;
+  for (const std::string& directory : left.directories) send.at("0").at(directory);
+  Hash receive;
+  Status status = exchange_hashes(c.world(), send, receive);
+  if (c.rank() == 0 && status.ok()) {
+    std::set<std::string> directories;
+    for (const auto& process : receive.elements()) {
+      for (const auto& element : process.hash.elements()) directories.insert(element.key);
+    }
+    status = flush::remove_orphans(c.fs(), c.job().prefix, directories, r.dataset);
+  }
+  if (!status.ok())
+    log::warning("files of dataset {} may be left in the prefix directory: {}", r.id,
+                 status.message());
+}
+
 }  // namespace
 
 Result<std::vector<CachedDataset>> restore_cache(Context& context, Cache& cache) {
@@ -541,7 +589,9 @@ Result<std::vector<CachedDataset>> restore_cache(Context& context, Cache& cache)
         log::info("dataset {} ('{}') was not complete when the last run ended: deleting it", id,
                   r.dataset.name);
       }
+      const LeftInPrefix left = left_in_prefix(r);
       SCR_RETURN_IF_ERROR(agree(context.world(), cache.remove_dataset(id), "deleting a dataset"));
+      remove_orphans(r, left);
       continue;
     }
     const bool elsewhere =

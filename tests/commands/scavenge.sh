@@ -203,6 +203,61 @@ sys.exit(0 if [(d["id"], d["state"], d["rebuilt_ranks"]) for d in saved] == [(2,
     expect_text "node2: .*others can write to it"
     expect_text "saved, .*2 rank\(s\) rebuilt"
     ;;
+  spare)
+    # Three of four nodes are used; node3 is a spare, which has nothing of the job.
+    start "a spare node is no loss"
+    export SCR_FLUSH=0
+    ranks=6
+    app "0 1 2" 1 2 5000 --uneven
+    expect_restart 0
+    lose 1
+    postrun
+    expect_status 0
+    expect_text "saved, .* 2 rank\(s\) rebuilt"
+    expect_no_text "node3"
+    postrun
+    expect_status 0
+    expect_text "nothing to save"
+
+    start "a spare node does not make a loss bearable"
+    export SCR_FLUSH=0
+    ranks=6
+    app "0 1 2" 1 2 5000 --uneven
+    lose 0 2
+    postrun
+    expect_status 3
+    expect_text "NOT saved: .*unrecoverable"
+    expect_no_text "node3|try again"
+    # Had the third node of the job gone, too, nobody could know what there was.
+    lose 1
+    postrun
+    expect_status 1
+    expect_text "no dataset was found, but 3 of 4 node\(s\) did not answer"
+    expect_no_text "nothing to save"
+
+    start "the job never ran"
+    postrun
+    expect_status 0
+    expect_text "nothing to save: no node has the job's control directory '$H5SCR_NODE_LOCAL/root/scr.$SCR_JOB_ID'"
+    expect_no_text "node[0-3]:"
+
+    start "the list has other names than the nodes themselves"
+    export SCR_FLUSH=0
+    agent=$SCR_PREFIX/agent
+    cat >"$agent" <<END
+#!/bin/sh
+exec $SCR_REMOTE_SHELL "\${1%-ib}" "\$2"
+END
+    chmod +x "$agent"
+    app any 1 2 5000 --uneven
+    lose 2
+    SCR_REMOTE_SHELL=$agent SCR_NODELIST='node[0-3]-ib' postrun
+    expect_status 0
+    expect_text "no answer from node2-ib"
+    expect_no_text "no answer from node[013]"
+    expect_text "saved, .* 2 rank\(s\) rebuilt"
+    expect_fetch 1
+    ;;
   running)
     start "the program is still running"
     export SCR_FLUSH=0

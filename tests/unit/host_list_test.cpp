@@ -86,6 +86,25 @@ TEST(HostList, FindsAHostWithOrWithoutItsDomain) {
   EXPECT_EQ(name_in_list(hosts, "n"), "");
 }
 
+TEST(HostList, AnAddressHasNoDomain) {
+  const Hosts hosts = {"10.0.0.1", "n2"};
+  EXPECT_EQ(name_in_list(hosts, "10.0.0.1"), "10.0.0.1");
+  EXPECT_EQ(name_in_list(hosts, "10.0.0.2"), "");
+  EXPECT_EQ(name_in_list(hosts, "10"), "");
+}
+
+TEST(HostList, LocalhostAndLoopbackAreTheHostThatAsks) {
+  for (const std::string name :
+       {"n1", "n1.site.org", "localhost", "localhost.localdomain", "127.0.0.1", "127.0.1.1"}) {
+    EXPECT_EQ(own_name_in_list(Hosts{"n2", name}, "n1"), name);
+  }
+  for (const std::string name : {"n11", "10.0.0.1", "localhosts", "127.site.org"}) {
+    EXPECT_EQ(own_name_in_list(Hosts{name}, "n1"), "") << name;
+  }
+  EXPECT_EQ(own_name_in_list(Hosts{"localhost", "n1"}, "n1"), "n1");
+  EXPECT_EQ(name_in_list(Hosts{"localhost"}, "n1"), "");
+}
+
 struct Hostile {
   std::string list;
   const char* message;

@@ -144,6 +144,16 @@ TEST_F(JobCommands, CheckNodeTellsWhatIsWrong) {
   EXPECT_EQ(run("scr_check_node", {"--cache", "relative"}).exit_code, 2);
 }
 
+TEST_F(JobCommands, AFaultyConfigurationIsNoWrongUse) {
+  std::ofstream(directory_ / "scr.conf") << "SCR_COPY_TYPE=NONSENSE\n";
+  set("SCR_CONF_FILE", directory_ / "scr.conf");
+  const ProcessResult result = run("scr_check_node", {});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_THAT(result.errors, HasSubstr("NONSENSE"));
+  EXPECT_EQ(run("scr_list_down_nodes", {}).exit_code, 3);
+  EXPECT_EQ(run("scr_log_event", {"-T", "flush"}).exit_code, 1);
+}
+
 TEST_F(JobCommands, ListDownNodesGivesReasons) {
   // The "shell" reaches every node but n3.
   set("SCR_REMOTE_SHELL", "sh -c 'test $0 = n3 && { echo no route >&2; exit 255; }; eval \"$1\"'");
@@ -266,6 +276,66 @@ TEST_F(JobCommands, LogEventWritesALine) {
   EXPECT_EQ(line["bandwidth"], 2048.0);
   EXPECT_EQ(line["note"], "by hand");
   EXPECT_EQ(run("scr_log_event", {"-T", "dinner"}).exit_code, 2);
+}
+
+TEST_F(JobCommands, LogEventFailsIfItsLineCannotBeWritten) {
+  std::filesystem::create_directories(directory_ / "prefix/.scr/log.jsonl");
+  const ProcessResult result = run("scr_log_event", {"-T", "flush"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.errors, AllOf(HasSubstr("scr_log_event: "), HasSubstr("log.jsonl")));
+  set("SCR_LOG_JSON_ENABLE", "0");
+  EXPECT_EQ(run("scr_log_event", {"-T", "flush"}).exit_code, 0);
+}
+
+// --- what is saved in the end
+
+TEST_F(JobCommands, NothingToSaveIsToldOnlyIfAllNodesCouldTell) {
+  set("SCR_NODELIST", "n[1-2]");
+  set("SCR_REMOTE_SHELL", "sh -c 'echo no route >&2; exit 255'");
+  for (const char* command : {"scr_postrun", "scr_scavenge"}) {
+    const ProcessResult result = run(command, {"--wait", "0"});
+    EXPECT_EQ(result.exit_code, 1) << command;
+    EXPECT_THAT(result.errors, AllOf(HasSubstr("no answer from n1"), HasSubstr("no answer from n2"),
+                                     HasSubstr("no dataset was found, but 2 of 2 node(s) did not "
+                                               "answer")));
+    EXPECT_THAT(result.output, ::testing::Not(HasSubstr("nothing to save")));
+  }
+  const ProcessResult told = run("scr_postrun", {"--wait", "0", "--json", "--quiet"});
+  EXPECT_EQ(told.exit_code, 1);
+  EXPECT_THAT(nlohmann::json::parse(told.output)["error"].get<std::string>(),
+              HasSubstr("no dataset was found"));
+}
+
+TEST_F(JobCommands, NodesOfOtherNamesThanTheirHostNamesAreHeard) {
+  set("SCR_NODELIST", "n1-ib,10.0.0.1,10.0.0.2,localhost");
+  set("SCR_REMOTE_SHELL", "sh -c 'test $0 != 10.0.0.2 && eval \"$1\"'");
+  const ProcessResult result = run("scr_postrun", {"--wait", "0", "--quiet", "--json"});
+  EXPECT_EQ(nlohmann::json::parse(result.output)["silent_nodes"],
+            nlohmann::json::array({"10.0.0.2"}));
+  const ProcessResult rest = run("scr_postrun", {"--wait", "0", "--nodes", "n1-ib,10.0.0.1"});
+  EXPECT_EQ(rest.exit_code, 0) << rest.errors;
+  EXPECT_THAT(rest.output, AllOf(HasSubstr("nothing to save: no node has the job's control"),
+                                 HasSubstr("alice/scr.42")));
+}
+
+TEST_F(JobCommands, CopyTellsThatTheJobWasNeverHere) {
+  const ProcessResult result = run("scr_copy", {});
+  EXPECT_EQ(result.exit_code, 0) << result.errors;
+  EXPECT_THAT(result.output, HasSubstr("there is no control directory"));
+  EXPECT_EQ(run("scr_copy", {"--host", "../n1"}).exit_code, 2);
+}
+
+TEST_F(JobCommands, RunTakesLocalhostForThisHost) {
+  std::ofstream(directory_ / "mpirun") << "#!/bin/sh\necho 'mpirun (Open MPI) 4.1.2'\n";
+  std::filesystem::permissions(directory_ / "mpirun", std::filesystem::perms::owner_all);
+  set("PATH", directory_.path().string() + ":" + std::getenv("PATH"));
+  const auto nodes = [&](const std::string& host) {
+    return run("scr_run", {"--check", "--", "mpirun", "-host", host, "-n", "4", "/bin/true"});
+  };
+  const ProcessResult here = nodes("localhost:4");
+  EXPECT_NE(here.exit_code, 125) << here.errors;
+  EXPECT_THAT(here.errors, ::testing::Not(HasSubstr("is not a node of the job")));
+  EXPECT_EQ(nodes("n1:4").exit_code, 125);
 }
 
 }  // namespace

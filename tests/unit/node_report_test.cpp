@@ -57,6 +57,13 @@ NodeReport example() {
   return report;
 }
 
+TEST(NodeReport, SaysThatTheJobWasNeverThere) {
+  NodeReport report;
+  report.host = "10.0.0.1";
+  report.absent = true;
+  EXPECT_EQ(*NodeReport::from_hash(report.to_hash()), report);
+}
+
 TEST(NodeReport, ComesBackFromItsFile) {
   const ::scr::testing::TemporaryDirectory root;
   NodeReport other;
@@ -124,7 +131,8 @@ TEST(Surveys, TheNewestCompleteDatasetOfAnIdCountsAndItsHoldersAreKnown) {
 TEST(NodeCommand, IsTheOptionsOfScrCopy) {
   NodeCommand command;
   command.job = {"/dev/shm/me/scr.7", "/p"};
-  EXPECT_THAT(to_words(command), ElementsAre("--cntldir", "/dev/shm/me/scr.7", "--prefix", "/p"));
+  EXPECT_THAT(to_words(command, "node1-ib"), ElementsAre("--cntldir", "/dev/shm/me/scr.7",
+                                                         "--prefix", "/p", "--host", "node1-ib"));
   command.kind = NodeCommand::Kind::kCopy;
   command.copy.dataset = 6;
   command.copy.directory = "scr.dataset.6";
@@ -133,11 +141,11 @@ TEST(NodeCommand, IsTheOptionsOfScrCopy) {
   command.copy.assigned[1] = "node0";
   command.copy.copy.buffer = 1000;
   command.report = "/p/.scr/scavenge.0";
-  EXPECT_THAT(
-      to_words(command),
-      ElementsAre("--cntldir", "/dev/shm/me/scr.7", "--prefix", "/p", "--report",
-                  "/p/.scr/scavenge.0", "--id", "6", "--dir", "scr.dataset.6", "--buf", "1000",
-                  "--umask", "22", "--down", "node3", "--partner", "6-7", "--only", "1=node0"));
+  EXPECT_THAT(to_words(command, "10.0.0.1"),
+              ElementsAre("--cntldir", "/dev/shm/me/scr.7", "--prefix", "/p", "--host", "10.0.0.1",
+                          "--report", "/p/.scr/scavenge.0", "--id", "6", "--dir", "scr.dataset.6",
+                          "--buf", "1000", "--umask", "22", "--down", "node3", "--partner", "6-7",
+                          "--only", "1=node0"));
 }
 
 }  // namespace

@@ -88,6 +88,12 @@ TEST_F(RemoteShells, SrunIsAStepBesideTheProgram) {
                           "--mpi=none", "scr_copy", "a b"));
 }
 
+TEST_F(RemoteShells, ACommandForLocalhostNeedsNoShell) {
+  programs_.add("ssh", "");
+  EXPECT_THAT(choose().command("localhost", {"scr_copy"}), ElementsAre("scr_copy"));
+  EXPECT_THAT(choose().command("127.0.0.1", {"scr_copy"}), ElementsAre("scr_copy"));
+}
+
 // On the node of the batch script a daemon would be one of the script's processes.
 TEST_F(RemoteShells, UnderSlurmADaemonIsAStepOfItsOwnOnThisHostToo) {
   programs_.add("srun", "");

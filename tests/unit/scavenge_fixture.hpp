@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -135,8 +136,9 @@ class ScavengeJob {
   }
 
   // Runs the program, which writes these checkpoints (a negative number: an output) and ends as if
-  // it were killed.
-  void write(const std::vector<int>& steps, const std::vector<std::string>& more = {}) {
+  // it were killed; in the middle of the last one if it is `cut`.
+  void write(const std::vector<int>& steps, const std::vector<std::string>& more = {},
+             bool cut = false) {
     std::vector<std::string> calls = settings_;
     for (const std::string& text :
          {"SCR_PREFIX=" + prefix(), "SCR_CNTL_BASE=" + (root_ / "local"),
@@ -151,7 +153,8 @@ class ScavengeJob {
       auto runtime = Runtime::start(files, comm.duplicate(), host(node), {.calls = calls});
       ASSERT_TRUE(runtime.ok()) << runtime.status().to_string();
       (*runtime)->use_shared_logs({[this](int dataset) { return log_opener(dataset); }, node});
-      for (const int step : steps) write_step(**runtime, step, comm.rank());
+      for (const int step : steps)
+        write_step(**runtime, step, comm.rank(), cut && step == steps.back());
       comm.barrier();
     });
   }
@@ -165,20 +168,26 @@ class ScavengeJob {
   std::map<int, FileSystem*> node_fs = {};
   FileSystem* fs = &real_file_system();
   bool down_is_known = true;
+  int spares = 0;  // nodes of the allocation that the program did not use
+  // Names of nodes in the list of scr_scavenge, which nodes need not know themselves by.
+  std::function<std::string(int node)> listed = host;
   std::vector<NodeCommand> commands = {};  // that were run
 
   SaveRequest request() {
     SaveRequest request;
     request.job = {"", prefix()};
-    for (int node = 0; node < kNodes; ++node) {
-      if (!lost_.contains(node)) request.nodes.push_back(host(node));
-      if (lost_.contains(node) && down_is_known) request.down.insert(host(node));
+    std::map<std::string, int> numbers;
+    for (int node = 0; node < kNodes + spares; ++node) {
+      numbers[listed(node)] = node;
+      if (!lost_.contains(node)) request.nodes.push_back(listed(node));
+      if (lost_.contains(node) && down_is_known) request.down.insert(listed(node));
     }
     request.copy.buffer = 64;
-    request.run = [this](const std::vector<std::string>& nodes, NodeCommand command) -> Status {
+    request.run = [this, numbers](const std::vector<std::string>& nodes,
+                                  NodeCommand command) -> Status {
       commands.push_back(command);
       for (const std::string& name : nodes) {
-        const int node = std::stoi(name.substr(4));
+        const int node = numbers.at(name);
         command.job = job(node);
         const auto found = node_fs.find(node);
         FileSystem& node_files = found == node_fs.end() ? real_file_system() : *found->second;
@@ -315,7 +324,7 @@ class ScavengeJob {
     };
   }
 
-  void write_step(Runtime& runtime, int step, int rank) {
+  void write_step(Runtime& runtime, int step, int rank, bool cut) {
     const bool output = step < 0;
     const int number = output ? -step : step;
     ASSERT_TRUE(
@@ -330,6 +339,7 @@ class ScavengeJob {
     if (shared) {
       for (const auto& [name, file] : shared_files_of(number)) write_log(runtime, name, file, rank);
     }
+    if (cut) return;
     const Status status = runtime.complete_dataset(true);
     ASSERT_TRUE(status.ok()) << status.to_string();
   }

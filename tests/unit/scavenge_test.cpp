@@ -257,5 +257,124 @@ TEST(ScavengeRounds, NodesWhoseCopyFailsAreNoLossYet) {
   job.expect_saved(job.save_one(), 1);
 }
 
+// --- nodes that the program did not use, and nodes under other names
+
+TEST(ScavengeNodes, ASpareNodeHasNothingAndIsNoTrouble) {
+  ScavengeJob job;
+  job.spares = 2;
+  job.write({1});
+  job.lose(1);
+  auto outcome = job.save();
+  ASSERT_TRUE(outcome.ok()) << outcome.status().to_string();
+  EXPECT_THAT(outcome->problems, IsEmpty());
+  EXPECT_THAT(outcome->silent, IsEmpty());
+  ASSERT_EQ(outcome->datasets.size(), 1U);
+  job.expect_saved(outcome->datasets[0], 1);
+}
+
+// It would be asked for ever for what it never had.
+TEST(ScavengeNodes, WhatIsLostIsUnrecoverableAlsoWithASpareNode) {
+  ScavengeJob job;
+  job.spares = 2;
+  job.write({1});
+  job.lose(0);
+  job.lose(2);
+  auto outcome = job.save();
+  ASSERT_TRUE(outcome.ok()) << outcome.status().to_string();
+  EXPECT_THAT(outcome->problems, IsEmpty());
+  ASSERT_EQ(outcome->datasets.size(), 1U);
+  EXPECT_EQ(outcome->datasets[0].state, SaveState::kUnrecoverable) << outcome->datasets[0].message;
+}
+
+// Only that the directory is not there says that there is nothing.
+TEST(ScavengeNodes, AControlDirectoryThatCannotBeOpenedIsAFailure) {
+  ScavengeJob job;
+  job.spares = 1;
+  job.write({1});
+  std::filesystem::create_directories(job.local(ScavengeJob::kNodes) + "/someone");
+  std::filesystem::create_directory_symlink(job.job(0).control,
+                                            job.job(ScavengeJob::kNodes).control);
+  auto outcome = job.save();
+  ASSERT_TRUE(outcome.ok()) << outcome.status().to_string();
+  EXPECT_THAT(outcome->problems, ElementsAre(HasSubstr("node4: ")));
+}
+
+TEST(ScavengeNodes, NodesAreKnownByTheirNamesInTheList) {
+  ScavengeJob job;
+  job.listed = [](int node) { return fmt::format("10.0.0.{}", node); };
+  job.write({1});
+  SaveRequest request = job.request();
+  const auto run = request.run;
+  request.run = [&](std::vector<std::string> nodes, const NodeCommand& command) {
+    std::erase(nodes, "10.0.0.3");
+    return run(nodes, command);
+  };
+  auto outcome = save_datasets(real_file_system(), request);
+  ASSERT_TRUE(outcome.ok()) << outcome.status().to_string();
+  EXPECT_THAT(outcome->silent, ElementsAre("10.0.0.3"));
+  EXPECT_THAT(outcome->problems, IsEmpty());
+  ASSERT_EQ(outcome->datasets.size(), 1U);
+  job.expect_saved(outcome->datasets[0], 1);
+  EXPECT_EQ(outcome->datasets[0].rebuilt.size(), 2U);
+}
+
+// --- nothing is found
+
+TEST(ScavengeNothing, IsNotKnownIfANodeDoesNotAnswer) {
+  ScavengeJob job;
+  job.spares = 1;
+  job.write({1});
+  SaveRequest request = job.request();
+  const auto run = request.run;
+  request.run = [&](const std::vector<std::string>&, const NodeCommand& command) {
+    return run({"node4"}, command);
+  };
+  auto outcome = save_datasets(real_file_system(), request);
+  ASSERT_TRUE(outcome.ok()) << outcome.status().to_string();
+  EXPECT_THAT(outcome->datasets, IsEmpty());
+  EXPECT_THAT(outcome->unknown, HasSubstr("4 of 5 node(s) did not answer"));
+  EXPECT_FALSE(outcome->all_saved());
+  request.dataset = 1;
+  EXPECT_THAT(std::string(save_datasets(real_file_system(), request).status().message()),
+              HasSubstr("no answer from node0, node1, node2, node3"));
+}
+
+TEST(ScavengeNothing, IsNotKnownIfNodesCannotReadWhatTheyHave) {
+  for (const bool directory : {true, false}) {
+    ScavengeJob job;
+    job.write({1});
+    for (int node = 0; node < ScavengeJob::kNodes; ++node) {
+      const std::string control = job.job(node).control;
+      if (directory) {
+        std::filesystem::permissions(control, std::filesystem::perms::all);
+        continue;
+      }
+      for (const auto& entry : std::filesystem::directory_iterator(control)) {
+        if (entry.path().filename().string().starts_with("filemap"))
+          std::ofstream(entry.path()) << "damage";
+      }
+    }
+    auto outcome = job.save();
+    ASSERT_TRUE(outcome.ok()) << outcome.status().to_string();
+    EXPECT_THAT(outcome->datasets, IsEmpty());
+    EXPECT_THAT(outcome->unknown, HasSubstr("4 of 4 node(s)")) << directory;
+    EXPECT_FALSE(outcome->problems.empty());
+  }
+}
+
+TEST(ScavengeNothing, IsSaidWithItsReasonIfTheJobWasNeverThere) {
+  ScavengeJob job;
+  auto outcome = job.save();
+  ASSERT_TRUE(outcome.ok()) << outcome.status().to_string();
+  EXPECT_EQ(outcome->unknown, "");
+  EXPECT_THAT(outcome->why_nothing, HasSubstr("no node has the job's control directory"));
+  EXPECT_TRUE(outcome->all_saved());
+  job.write({});
+  outcome = job.save();
+  ASSERT_TRUE(outcome.ok()) << outcome.status().to_string();
+  EXPECT_EQ(outcome->unknown, "");
+  EXPECT_EQ(outcome->why_nothing, "");
+}
+
 }  // namespace
 }  // namespace scr::flush::testing

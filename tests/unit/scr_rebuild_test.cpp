@@ -105,15 +105,25 @@ TEST_P(ScrRebuild, RebuildsOneSetIfAsked) {
   EXPECT_EQ(rest.exit_code, 0) << rest.text;
   EXPECT_THAT(rest.text, ::testing::Not(HasSubstr("no rank is missing")));
   EXPECT_THAT(run("scr.dataset.1").text, HasSubstr("no rank is missing"));
+  // Once more, now that the set cannot be read from anything that is missing.
+  const Output again = run("--set 0 scr.dataset.1");
+  EXPECT_EQ(again.exit_code, 0) << again.text;
+  EXPECT_THAT(again.text, HasSubstr("no rank is missing"));
 }
 
 TEST_P(ScrRebuild, SaysSoIfItsSchemeDoesNotHelp) {
   lose(GetParam().bearable);
   const std::string other =
       GetParam().command == "scr_rebuild_xor" ? "scr_rebuild_rs" : "scr_rebuild_xor";
-  const Output output = run("scr.dataset.1", true, other);
-  EXPECT_EQ(output.exit_code, 1) << output.text;
-  EXPECT_THAT(output.text, HasSubstr("is still missing: its set is not"));
+  for (const char* arguments : {"scr.dataset.1", "--set 0 scr.dataset.1"}) {
+    const Output output = run(arguments, true, other);
+    EXPECT_EQ(output.exit_code, 1) << output.text;
+    EXPECT_THAT(output.text, HasSubstr("is still missing: its set is not"));
+  }
+  // Only what it was asked for: the set is whole, though others are not.
+  ASSERT_EQ(run("--set 0 scr.dataset.1").exit_code, 0);
+  const Output whole = run("--set 0 scr.dataset.1", true, other);
+  EXPECT_EQ(whole.exit_code, 0) << whole.text;
 }
 
 TEST_P(ScrRebuild, SaysWhatIsLostAndWritesNothing) {
