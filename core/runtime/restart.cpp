@@ -34,7 +34,8 @@ struct Restoration {
   Status unreached = {};
   // The node that had the files of this rank, if they are lost and their set could not be rebuilt.
   std::optional<std::string> lost_node = {};
-  std::uint64_t failed_sets = 0;  // that this rank is the first member of
+  std::optional<std::string> rebuilt_node = {};  // that had what this rank has got back
+  std::uint64_t failed_sets = 0;                 // that this rank is the first member of
 
   void note(const Status& status) {
     if (unreached.ok() && status.may_hide_sound_data()) unreached = status;
@@ -365,6 +366,7 @@ Status rebuild_set(Restoration& r, const redundancy::RedundancySet& set, bool ve
   }
   if (mine.front().rebuilt) {
     rebuilt = true;
+    r.rebuilt_node = set.members[static_cast<std::size_t>(mine.front().index)].host;
     return register_rebuilt(&context, mine.front());
   }
   return {};
@@ -388,22 +390,29 @@ std::string losses_in_words(const std::map<std::string, std::vector<int>>& ranks
   return text;
 }
 
+// Collective. On rank 0 the nodes that ranks have named, and these ranks.
+std::map<std::string, std::vector<int>> collect_nodes(Communicator& world,
+                                                      const std::optional<std::string>& node) {
+  std::vector<RankMessage> mine;
+  if (node) {
+    const auto bytes = std::as_bytes(std::span(*node));
+    mine.push_back({0, {bytes.begin(), bytes.end()}});
+  }
+  std::map<std::string, std::vector<int>> ranks_by_node;
+  for (const RankMessage& message : world.sparse_exchange(std::move(mine))) {
+    const std::string name(reinterpret_cast<const char*>(message.data.data()), message.data.size());
+    ranks_by_node[name].push_back(message.rank);
+  }
+  return ranks_by_node;
+}
+
 // Collective. The failure of one set names what this set has lost; where several have failed, all
 // that is lost is named.
 Status with_all_losses(Restoration& r, const Status& status) {
   Communicator& world = r.context.world();
   const std::uint64_t sets = world.all_reduce(r.failed_sets, ReduceOp::kSum);
   if (sets < 2) return status;
-  std::vector<RankMessage> mine;
-  if (r.lost_node) {
-    const auto bytes = std::as_bytes(std::span(*r.lost_node));
-    mine.push_back({0, {bytes.begin(), bytes.end()}});
-  }
-  std::map<std::string, std::vector<int>> ranks_by_node;
-  for (const RankMessage& message : world.sparse_exchange(std::move(mine))) {
-    const std::string node(reinterpret_cast<const char*>(message.data.data()), message.data.size());
-    ranks_by_node[node].push_back(message.rank);
-  }
+  const auto ranks_by_node = collect_nodes(world, r.lost_node);
   const std::string losses = world.broadcast_string(losses_in_words(ranks_by_node), 0);
   return {status.code(),
           fmt::format(
@@ -412,9 +421,15 @@ Status with_all_losses(Restoration& r, const Status& status) {
               status.message(), sets, losses)};
 }
 
+std::uint64_t application_bytes(const FilemapEntry& entry) {
+  std::uint64_t sum = 0;
+  for (const FileMeta& meta : entry.files) sum += meta.type == FileType::kFull ? meta.size : 0;
+  return sum;
+}
+
 // Rebuilds every set of this rank, in the order of their ids. A set that fails does not keep the
 // others from being tried: all processes must come to all their sets.
-Status rebuild_all(Restoration& r, bool verify, std::uint64_t& rebuilt_ranks) {
+Status rebuild_all(Restoration& r, bool verify, CachedDataset& result) {
   std::vector<const redundancy::RedundancySet*> sets;
   for (const auto& set : r.descriptor->sets) sets.push_back(&set);
   std::sort(sets.begin(), sets.end(), [](const auto* a, const auto* b) { return a->id < b->id; });
@@ -425,7 +440,15 @@ Status rebuild_all(Restoration& r, bool verify, std::uint64_t& rebuilt_ranks) {
     if (status.ok()) status = one;
   }
   Communicator& world = r.context.world();
-  rebuilt_ranks = world.all_reduce(std::uint64_t{rebuilt ? 1u : 0u}, ReduceOp::kSum);
+  result.rebuilt_ranks = world.all_reduce(std::uint64_t{rebuilt ? 1u : 0u}, ReduceOp::kSum);
+  if (result.rebuilt_ranks > 0) {
+    const FilemapEntry* entry = r.cache.filemap().get(world.rank(), r.id);
+    const std::uint64_t bytes = rebuilt && entry != nullptr ? application_bytes(*entry) : 0;
+    result.rebuilt_bytes = world.all_reduce(bytes, ReduceOp::kSum);
+    for (const auto& [node, ranks] : collect_nodes(world, r.rebuilt_node)) {
+      result.lost_nodes.push_back(node);
+    }
+  }
   status = agree(world, status, "rebuilding files", Report::kQuiet);
   if (!status.ok()) return with_all_losses(r, status);
   // Now that everything is there: the entry is whole and the dataset is complete.
@@ -456,7 +479,7 @@ Status restore(Restoration& r, bool verify, CachedDataset& result) {
   SCR_RETURN_IF_ERROR(agree(r.context.world(), share_sets(r), "finding redundancy sets"));
   SCR_RETURN_IF_ERROR(report_unknown_ranks(r));
   SCR_RETURN_IF_ERROR(agree(r.context.world(), open_directory(r), "opening the dataset directory"));
-  SCR_RETURN_IF_ERROR(rebuild_all(r, verify, result.rebuilt_ranks));
+  SCR_RETURN_IF_ERROR(rebuild_all(r, verify, result));
   result.usable = true;
   result.verified = verify;
   return {};
@@ -597,7 +620,7 @@ Result<std::vector<CachedDataset>> restore_cache(Context& context, Cache& cache)
     const bool elsewhere =
         r.dataset.ranks != context.size() && has_only_shared_files(context, cache, id);
     if (!elsewhere) SCR_RETURN_IF_ERROR(check_rank_count(r));
-    CachedDataset result{r.dataset, false, false, 0};
+    CachedDataset result{.dataset = r.dataset};
     const bool verify = r.dataset.is_checkpoint() && !have_checkpoint;
     Status status = elsewhere ? restore_elsewhere(context, cache, r.dataset, verify, result)
                               : restore(r, verify, result);

@@ -21,7 +21,9 @@ struct CachedDataset {
   bool usable = false;    // every rank has its files, verified or with the right sizes
   bool verified = false;  // read in full
   std::uint64_t rebuilt_ranks = 0;
-  std::string store = {};  // the directory of its store; the same on all ranks
+  std::uint64_t rebuilt_bytes = 0;
+  std::vector<std::string> lost_nodes = {};  // that had what was rebuilt; on rank 0
+  std::string store = {};                    // the directory of its store; the same on all ranks
 };
 
 // Collective. Ascending by id. Fails on all ranks if the cache holds a file-per-process dataset of

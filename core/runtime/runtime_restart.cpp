@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
@@ -45,16 +46,22 @@ Status Runtime::restore() {
   }
   cached_ = std::move(*cached);
   std::uint64_t rebuilt = 0;
+  std::uint64_t rebuilt_bytes = 0;
+  std::set<std::string> lost;
   for (CachedDataset& dataset : cached_) {
     dataset.store = agree_on_store(dataset.dataset.id);
     last_dataset_ = std::max(last_dataset_, dataset.dataset.id);
     last_checkpoint_ = std::max(last_checkpoint_, dataset.dataset.checkpoint);
     rebuilt += dataset.rebuilt_ranks;
+    rebuilt_bytes += dataset.rebuilt_bytes;
+    lost.insert(dataset.lost_nodes.begin(), dataset.lost_nodes.end());
     if (dataset.usable)
       SCR_RETURN_IF_ERROR(agree(c.world(), remember(dataset), "writing the flush file"));
   }
   if (any && c.rank() == 0) {
-    log_.end(event, {.note = fmt::format("{} dataset(s) in cache, {} rank(s) rebuilt",
+    log_.end(event, {.bytes = rebuilt_bytes > 0 ? std::optional(rebuilt_bytes) : std::nullopt,
+                     .down_nodes = {lost.begin(), lost.end()},
+                     .note = fmt::format("{} dataset(s) in cache, {} rank(s) rebuilt",
                                          cached_.size(), rebuilt)});
   }
   std::uint64_t bytes = 0;

@@ -469,8 +469,10 @@ Status Runtime::seal() {
   for (const FileMeta& meta : cache_->filemap().get(c.rank(), writing_->dataset.id)->files)
     bytes += meta.size;
   last_node_bytes_ = c.node().all_reduce(bytes, ReduceOp::kSum);
-  const CachedDataset sealed{writing_->dataset, true, true, 0,
-                             writing_->redundancy->store->descriptor.directory};
+  const CachedDataset sealed{.dataset = writing_->dataset,
+                             .usable = true,
+                             .verified = true,
+                             .store = writing_->redundancy->store->descriptor.directory};
   cached_.insert(std::upper_bound(cached_.begin(), cached_.end(), sealed,
                                   [](const CachedDataset& a, const CachedDataset& b) {
                                     return a.dataset.id < b.dataset.id;
