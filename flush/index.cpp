@@ -295,6 +295,18 @@ std::string linked_dataset(FileSystem& fs, const std::string& prefix) {
   return target.ok() ? directory_of_link(prefix, *target) : std::string();
 }
 
+bool made_current_since(FileSystem& fs, const std::string& prefix, const Index& index,
+                        std::int64_t since) {
+  if (index.current().empty()) return false;
+  const auto newest =
+      std::find_if(index.entries().begin(), index.entries().end(), [](const IndexEntry& entry) {
+        return entry.complete && entry.failed.empty() && entry.dataset.is_checkpoint();
+      });
+  if (newest == index.entries().end() || newest->directory == index.current()) return false;
+  const auto link = fs.info(link_name(prefix));
+  return link.ok() && link->mtime_ns / 1000 >= since;
+}
+
 Result<std::string> set_damaged_index_aside(FileSystem& fs, const std::string& prefix) {
   OpenOptions options = OpenOptions::read_write();
   options.create = true;

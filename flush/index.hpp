@@ -81,6 +81,11 @@ Status update_index(FileSystem& fs, const std::string& prefix,
 // The directory that the link scr.current names; empty if there is no such link.
 std::string linked_dataset(FileSystem& fs, const std::string& prefix);
 
+// Whether a user made a checkpoint current that is not the newest one, and did so after `since`
+// (microseconds since the epoch): what was written later counts for more.
+bool made_current_since(FileSystem& fs, const std::string& prefix, const Index& index,
+                        std::int64_t since);
+
 // If the index is damaged, gives it another name (index.scr.corrupt.<n>), so that a new one can be
 // made; returns that name, empty if the index is sound or missing.
 Result<std::string> set_damaged_index_aside(FileSystem& fs, const std::string& prefix);

@@ -47,7 +47,9 @@ void define(CLI::App& app, Arguments& arguments) {
   app.add_option("--base", arguments.bases,
                  "Directory that holds <user>/scr.<jobid>; may be given several times "
                  "(default: SCR_CNTL_BASE, SCR_CACHE_BASE and all STORE lines)");
-  app.add_option("--job", arguments.clean.job_id, "Only the job with this id");
+  app.add_option(
+      "--job", arguments.clean.job_id,
+      "Only the job with this id, with what its processes outside of MPI left (ID.sN, ID.pN)");
   app.add_option("--older-than", arguments.clean.older_than,
                  "Only jobs whose last sign of life is so many seconds old")
       ->check(CLI::NonNegativeNumber);

@@ -62,7 +62,8 @@ void define(CLI::App& app, Arguments& arguments) {
   app.add_flag("-i,--immediate", arguments.immediate,
                "Stop now: scr_run ends the program and saves the newest complete checkpoint");
   app.add_option("-r,--reason", arguments.reason, "Text for the log")->type_name("TEXT");
-  app.add_flag("-l,--list", arguments.list, "Print the conditions that are set");
+  app.add_flag("-l,--list", arguments.list,
+               "Print the conditions that are set, and the end of the job if it is known here");
   app.add_flag("--unset-checkpoints", arguments.unset_checkpoints, "Take back --checkpoints");
   app.add_flag("--unset-before", arguments.unset_before, "Take back --before");
   app.add_flag("--unset-after", arguments.unset_after, "Take back --after");
@@ -73,13 +74,21 @@ void define(CLI::App& app, Arguments& arguments) {
   app.add_flag("-j,--json", arguments.json, "Print the conditions as JSON");
 }
 
+void forget_end_of_job(HaltConditions& conditions) {
+  conditions.job_end.reset();
+  conditions.job_id.clear();
+}
+
 scr::Status change(const JobSettings& job, const Arguments& arguments, HaltConditions& conditions) {
   const std::int64_t now = std::time(nullptr);
   if (arguments.remove) conditions = {};
   if (arguments.unset_checkpoints) conditions.checkpoints_left.reset();
   if (arguments.unset_before) conditions.exit_before.reset();
   if (arguments.unset_after) conditions.exit_after.reset();
-  if (arguments.unset_seconds) conditions.halt_seconds.reset();
+  if (arguments.unset_seconds) {
+    conditions.halt_seconds.reset();
+    forget_end_of_job(conditions);
+  }
   if (arguments.unset_reason) conditions.exit_reason.clear();
   if (arguments.unset_reason) conditions.immediate = false;
   if (arguments.checkpoints) conditions.checkpoints_left = arguments.checkpoints;
@@ -102,30 +111,46 @@ scr::Status change(const JobSettings& job, const Arguments& arguments, HaltCondi
   return {};
 }
 
-// The end of the job is what --seconds counts from, and the batch system may know it.
+// The end of the job is what --seconds counts from. A program that scr_run started knows it; for
+// one that was started by hand it is written down, for this job alone.
 void add_end_of_job(const JobSettings& job, HaltConditions& conditions) {
-  if (!conditions.halt_seconds || conditions.exit_before) return;
-  conditions.exit_before = scr::job::job_end_time(job.config(), job.environment());
+  forget_end_of_job(conditions);
   if (conditions.exit_before) return;
+  conditions.job_end = scr::job::job_end_time(job.config(), job.environment());
+  if (conditions.job_end) {
+    conditions.job_id = job.info().job_id;
+    return;
+  }
   fmt::print(stderr,
-             "{}: warning: --seconds has no effect until the end of the job is known: it "
-             "is set by --before, SCR_END_TIME or the batch system\n",
+             "{}: warning: the end of the job is not known here (--before, SCR_END_TIME, the batch "
+             "system): --seconds has an effect only if the program was told, as by scr_run\n",
              kName);
 }
 
-void print_json(const HaltConditions& conditions) {
+struct Listed {
+  HaltConditions conditions;
+  scr::JobLimits limits = {};  // what the job says by itself; for --list
+};
+
+void print_json(const Listed& listed) {
+  const HaltConditions& conditions = listed.conditions;
   nlohmann::ordered_json told = nlohmann::ordered_json::object();
   if (conditions.checkpoints_left) told["checkpoints_left"] = *conditions.checkpoints_left;
   if (conditions.exit_after) told["exit_after"] = *conditions.exit_after;
   if (conditions.exit_before) told["exit_before"] = *conditions.exit_before;
   if (conditions.halt_seconds) told["halt_seconds"] = *conditions.halt_seconds;
+  if (conditions.job_end) told["job_end"] = *conditions.job_end;
+  if (!conditions.job_id.empty()) told["job_id"] = conditions.job_id;
   if (!conditions.exit_reason.empty()) told["exit_reason"] = conditions.exit_reason;
   if (conditions.immediate) told["immediate"] = true;
+  if (listed.limits.end > 0) told["end_time"] = listed.limits.end;
+  if (listed.limits.halt_seconds > 0) told["end_seconds"] = listed.limits.halt_seconds;
   const auto replace = nlohmann::json::error_handler_t::replace;
   fmt::print("{}\n", told.dump(2, ' ', false, replace));
 }
 
-void print(const HaltConditions& conditions) {
+void print(const Listed& listed) {
+  const HaltConditions& conditions = listed.conditions;
   if (conditions == HaltConditions()) fmt::print("no condition is set\n");
   if (conditions.checkpoints_left) {
     fmt::print("CheckpointsLeft: {}\n", *conditions.checkpoints_left);
@@ -137,24 +162,42 @@ void print(const HaltConditions& conditions) {
     fmt::print("ExitBefore: {}\n", scr::job::format_time(*conditions.exit_before));
   }
   if (conditions.halt_seconds) fmt::print("HaltSeconds: {}\n", *conditions.halt_seconds);
+  if (conditions.job_end) {
+    fmt::print("JobEnd: {} (of job {})\n", scr::job::format_time(*conditions.job_end),
+               scr::text::escape(conditions.job_id));
+  }
   if (!conditions.exit_reason.empty()) {
     fmt::print("ExitReason: {}{}\n", scr::text::escape(conditions.exit_reason),
                conditions.immediate ? " (immediate)" : "");
   }
+  if (listed.limits.end > 0) {
+    fmt::print("the job ends at {}{}\n", scr::job::format_time(listed.limits.end),
+               listed.limits.halt_seconds > 0
+                   ? fmt::format(", SCR_HALT_SECONDS is {}", listed.limits.halt_seconds)
+                   : "");
+  }
 }
 
-scr::Result<HaltConditions> run(const JobSettings& job, const Arguments& arguments) {
-  if (arguments.list) return scr::read_halt_file(job.fs(), job.halt_file());
+scr::Result<Listed> list(const JobSettings& job) {
+  SCR_ASSIGN_OR_RETURN(HaltConditions conditions, scr::read_halt_file(job.fs(), job.halt_file()));
+  return Listed{std::move(conditions), job.limits()};
+}
+
+scr::Result<Listed> run(const JobSettings& job, const Arguments& arguments) {
+  if (arguments.list) return list(job);
   // Tried on a copy first: nothing is written if an argument is wrong.
   HaltConditions trial;
   SCR_RETURN_IF_ERROR(change(job, arguments, trial));
   const auto prefix = job.fs().info(job.prefix(), /*follow=*/true);
   if (!prefix.ok()) return prefix.status();
   SCR_RETURN_IF_ERROR(job.fs().make_directories(job.prefix_scr()));
-  return scr::update_halt_file(job.fs(), job.halt_file(), [&](HaltConditions& conditions) {
+  const auto change_all = [&](HaltConditions& conditions) {
     (void)change(job, arguments, conditions);
     if (arguments.seconds) add_end_of_job(job, conditions);
-  });
+  };
+  SCR_ASSIGN_OR_RETURN(HaltConditions conditions,
+                       scr::update_halt_file(job.fs(), job.halt_file(), change_all));
+  return Listed{std::move(conditions)};
 }
 
 }  // namespace
@@ -166,12 +209,12 @@ int main(int argc, char** argv) {
   if (const auto code = scr::tools::parse(app, argc, argv)) return *code;
   const auto job = JobSettings::load(scr::file_system(), arguments.overrides);
   if (!job.ok()) return scr::tools::fail(kName, job.status());
-  const auto conditions = run(*job, arguments);
-  if (!conditions.ok()) {
-    const bool usage = conditions.status().code() == scr::StatusCode::kInvalidArgument;
-    return scr::tools::fail(kName, conditions.status(),
+  const auto listed = run(*job, arguments);
+  if (!listed.ok()) {
+    const bool usage = listed.status().code() == scr::StatusCode::kInvalidArgument;
+    return scr::tools::fail(kName, listed.status(),
                             usage ? scr::tools::kUsage : scr::tools::kFailure);
   }
-  arguments.json ? print_json(*conditions) : print(*conditions);
+  arguments.json ? print_json(*listed) : print(*listed);
   return scr::tools::kSuccess;
 }

@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   const auto conditions = scr::read_halt_file(job->fs(), job->halt_file());
   if (!conditions.ok()) return scr::tools::fail(kName, conditions.status(), kCannotTell);
   const auto question = first ? scr::HaltQuestion::kRun : scr::HaltQuestion::kRelaunch;
-  const auto reason = scr::reason_to_halt(*conditions, std::time(nullptr), question);
+  const auto reason = scr::reason_to_halt(*conditions, std::time(nullptr), question, job->limits());
   if (json) {
     nlohmann::ordered_json told = {{"halt", reason.has_value()}};
     if (reason) told["reason"] = *reason;

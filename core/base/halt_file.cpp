@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
+#include "core/base/job_directories.hpp"
 #include "core/base/text.hpp"
 
 namespace scr {
@@ -19,7 +21,9 @@ constexpr std::array kNumbers = {
     NumberKey{"ExitAfter", &HaltConditions::exit_after},
     NumberKey{"ExitBefore", &HaltConditions::exit_before},
     NumberKey{"HaltSeconds", &HaltConditions::halt_seconds},
+    NumberKey{"JobEnd", &HaltConditions::job_end},
 };
+constexpr std::string_view kJobId = "JobId";
 constexpr std::string_view kExitReason = "ExitReason";
 constexpr std::string_view kImmediate = "Immediate";
 
@@ -37,13 +41,44 @@ bool too_late(std::int64_t now, std::int64_t end, std::int64_t needed) {
   return now >= last;
 }
 
+// What the job was told at its start counts; else what scr_halt found out for this job, and not for
+// one before it.
+std::optional<std::int64_t> end_of_job(const HaltConditions& conditions, const JobLimits& limits) {
+  if (limits.end > 0) return limits.end;
+  const bool ours = !conditions.job_id.empty() && is_of_job(limits.job_id, conditions.job_id);
+  return ours ? conditions.job_end : std::nullopt;
+}
+
+std::optional<std::string> reason_of_time(const HaltConditions& conditions, std::int64_t now,
+                                          const JobLimits& limits) {
+  const bool of_job = !conditions.halt_seconds && limits.halt_seconds > 0;
+  const std::int64_t needed = conditions.halt_seconds.value_or(limits.halt_seconds);
+  const std::string_view name = of_job ? "SCR_HALT_SECONDS" : "HaltSeconds";
+  if (conditions.exit_before && too_late(now, *conditions.exit_before, needed)) {
+    return fmt::format("less than {} seconds ({}) are left until ExitBefore ({})", needed, name,
+                       *conditions.exit_before);
+  }
+  if (const auto end = end_of_job(conditions, limits); end && too_late(now, *end, needed)) {
+    if (needed == 0) return fmt::format("the end of the job ({}) has come", *end);
+    return fmt::format("less than {} seconds ({}) are left until the end of the job ({})", needed,
+                       name, *end);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+JobLimits job_limits(std::string job_id, std::int64_t end, double halt_seconds) {
+  constexpr double kForEver = 1e15;  // well inside of what a number of seconds can hold
+  return {std::move(job_id), end, static_cast<std::int64_t>(std::min(halt_seconds, kForEver))};
+}
 
 Hash HaltConditions::to_hash() const {
   Hash hash;
   for (const NumberKey& number : kNumbers) {
     if (const auto& value = this->*number.field) hash.set_value(number.key, *value);
   }
+  if (!job_id.empty()) hash.set_value(kJobId, job_id);
   if (!exit_reason.empty()) hash.set_value(kExitReason, exit_reason);
   if (immediate) hash.set_value(kImmediate, 1);
   return hash;
@@ -59,6 +94,9 @@ Result<HaltConditions> HaltConditions::from_hash(const Hash& hash) {
     }
     conditions.*number.field = value;
   }
+  if (hash.contains(kJobId)) {
+    SCR_ASSIGN_OR_RETURN(conditions.job_id, hash.require_value(kJobId));
+  }
   if (hash.contains(kExitReason)) {
     SCR_ASSIGN_OR_RETURN(conditions.exit_reason, hash.require_value(kExitReason));
   }
@@ -70,7 +108,7 @@ Result<HaltConditions> HaltConditions::from_hash(const Hash& hash) {
 }
 
 std::optional<std::string> reason_to_halt(const HaltConditions& conditions, std::int64_t now,
-                                          HaltQuestion question) {
+                                          HaltQuestion question, const JobLimits& limits) {
   const std::string& reason = conditions.exit_reason;
   if (!reason.empty() && (reason != kFinalizeCalled || question == HaltQuestion::kRelaunch)) {
     return text::escape(reason);
@@ -81,12 +119,7 @@ std::optional<std::string> reason_to_halt(const HaltConditions& conditions, std:
   if (conditions.exit_after && now > *conditions.exit_after) {
     return fmt::format("the time of ExitAfter ({}) has passed", *conditions.exit_after);
   }
-  const std::int64_t needed = conditions.halt_seconds.value_or(0);
-  if (conditions.exit_before && too_late(now, *conditions.exit_before, needed)) {
-    return fmt::format("less than {} seconds (HaltSeconds) are left until ExitBefore ({})", needed,
-                       *conditions.exit_before);
-  }
-  return std::nullopt;
+  return reason_of_time(conditions, now, limits);
 }
 
 Result<HaltConditions> read_halt_file(FileSystem& fs, const At& at) {
@@ -104,6 +137,7 @@ Result<HaltConditions> update_halt_file(FileSystem& fs, const At& at,
   change(after);
   if (after == before) return after;
   for (const NumberKey& number : kNumbers) file.hash().unset(number.key);
+  file.hash().unset(kJobId);
   file.hash().unset(kExitReason);
   file.hash().unset(kImmediate);
   file.hash().merge(after.to_hash());

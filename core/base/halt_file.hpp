@@ -27,8 +27,10 @@ struct HaltConditions {
   std::optional<std::int64_t> exit_after = {};        // stop when the time is later than this
   std::optional<std::int64_t> exit_before = {};       // the run must be over at this time ...
   std::optional<std::int64_t> halt_seconds = {};      // ... and needs so long to end
-  std::string exit_reason = {};                       // if not empty: stop, for this reason
-  bool immediate = false;  // with a reason: scr_run does not wait for the next checkpoint
+  std::optional<std::int64_t> job_end = {};           // as exit_before, but for this job alone:
+  std::string job_id = {};
+  std::string exit_reason = {};  // if not empty: stop, for this reason
+  bool immediate = false;        // with a reason: scr_run does not wait for the next checkpoint
 
   Hash to_hash() const;
   // Numbers that are none, or negative, are kCorrupt.
@@ -36,13 +38,25 @@ struct HaltConditions {
   bool operator==(const HaltConditions&) const = default;
 };
 
+// What a job itself says of its end, besides the conditions that users set. It is never written to
+// the halt file, which outlives the job: the next job in the same prefix directory would take it
+// for a user's.
+struct JobLimits {
+  std::string job_id = {};
+  std::int64_t end = 0;           // SCR_END_TIME, or what the batch system says; 0: not known
+  std::int64_t halt_seconds = 0;  // SCR_HALT_SECONDS
+};
+JobLimits job_limits(std::string job_id, std::int64_t end, double halt_seconds);
+
 // Who asks: a run that goes on or starts (SCR_Init, SCR_Complete_checkpoint, SCR_Should_exit), or a
 // launcher that would start the next one (scr_run).
 enum class HaltQuestion { kRun, kRelaunch };
 
-// Why to stop, in words for a log line, or nothing. kFinalizeCalled counts for kRelaunch only.
+// Why to stop, in words for a log line, or nothing. kFinalizeCalled counts for kRelaunch only. A
+// user's halt_seconds count for more than the job's; of several ends the first one counts.
 std::optional<std::string> reason_to_halt(const HaltConditions& conditions, std::int64_t now,
-                                          HaltQuestion question = HaltQuestion::kRun);
+                                          HaltQuestion question = HaltQuestion::kRun,
+                                          const JobLimits& limits = {});
 
 // No file: no conditions. The directory must exist for changes, not for reading.
 Result<HaltConditions> read_halt_file(FileSystem& fs, const At& at);

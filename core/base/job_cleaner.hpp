@@ -21,7 +21,7 @@ namespace scr {
 struct CleanOptions {
   std::vector<std::string> bases = {};     // absolute; one that does not exist has no jobs
   std::optional<std::string> user = {};    // nothing: all users
-  std::optional<std::string> job_id = {};  // nothing: all jobs
+  std::optional<std::string> job_id = {};  // and .s<n>, .p<n> of it; nothing: all jobs
   std::int64_t older_than = 0;             // seconds since the last sign of life
   bool dry_run = false;
   bool force = false;        // also datasets that are not in the prefix

@@ -22,6 +22,10 @@ std::string safety_fault(const FileInfo& user, const FileInfo& job, bool all_use
   return {};
 }
 
+bool is_number(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 class Finder {
  public:
   Finder(FileSystem& fs, const std::optional<std::string>& user,
@@ -73,7 +77,7 @@ class Finder {
     for (const DirectoryEntry& entry : *entries) {
       if (entry.type != FileInfo::Type::kDirectory || !entry.name.starts_with(kJobStart)) continue;
       const std::string id = entry.name.substr(kJobStart.size());
-      if (id.empty() || (job_id_ && id != *job_id_)) continue;
+      if (id.empty() || (job_id_ && !is_of_job(id, *job_id_))) continue;
       const std::string path = (base_path == "/" ? "" : base_path) + "/" + user + "/" + entry.name;
       const Status added = add({user, id}, directory, entry.name, path);
       if (!added.ok()) problem(added);
@@ -108,6 +112,13 @@ class Finder {
 };
 
 }  // namespace
+
+bool is_of_job(std::string_view id, std::string_view job_id) {
+  if (!id.starts_with(job_id)) return false;
+  const std::string_view slot = id.substr(job_id.size());
+  return slot.empty() ||
+         ((slot.starts_with(".s") || slot.starts_with(".p")) && is_number(slot.substr(2)));
+}
 
 FoundJobs find_job_directories(FileSystem& fs, const std::vector<std::string>& bases,
                                const std::optional<std::string>& user,

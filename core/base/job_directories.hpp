@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,8 +30,12 @@ struct FoundJobs {
   std::vector<std::string> problems = {};
 };
 
-// Looks for real directories of that name, of one user or (nothing) of all, one job or all. A base
-// that does not exist has no jobs.
+// Whether `id` is that of the job, or of a process of it that works alone: `<job id>.s<number>`,
+// `<job id>.p<number>`.
+bool is_of_job(std::string_view id, std::string_view job_id);
+
+// Looks for real directories of that name, of one user or (nothing) of all, one job (with the
+// processes of it that work alone) or all. A base that does not exist has no jobs.
 FoundJobs find_job_directories(FileSystem& fs, const std::vector<std::string>& bases,
                                const std::optional<std::string>& user,
                                const std::optional<std::string>& job_id);

@@ -324,7 +324,7 @@ const Parameter* find_parameter(std::string_view name) {
 }
 
 bool is_other_known_variable(std::string_view name) {
-  constexpr std::array<std::string_view, 2> kOthers = {"SCR_FAULT", "SCR_RUN_ID"};
+  constexpr std::array<std::string_view, 3> kOthers = {"SCR_FAULT", "SCR_RUN_ID", "SCR_RUN_AGAIN"};
   return std::find(kOthers.begin(), kOthers.end(), name) != kOthers.end();
 }
 

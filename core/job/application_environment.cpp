@@ -37,12 +37,14 @@ std::map<std::string, std::string> application_environment(const JobSettings& jo
     return job.environment().get(name).value_or("");
   };
   Words preload = {parts.mpi_preload()};
-  const bool legacy = request.hdf5 == Hdf5Way::kLegacy || request.hdf5 == Hdf5Way::kUnknown;
-  if (legacy && job.fs().info(parts.legacy_preload(), /*follow=*/true).ok()) {
-    preload.push_back(parts.legacy_preload());
-  }
+  const bool legacy = (request.hdf5 == Hdf5Way::kLegacy || request.hdf5 == Hdf5Way::kUnknown) &&
+                      job.fs().info(parts.legacy_preload(), /*follow=*/true).ok();
+  if (legacy) preload.push_back(parts.legacy_preload());
   variables["LD_PRELOAD"] = prepended(preload, users("LD_PRELOAD"));
-  if (request.hdf5 != Hdf5Way::kNone) variables["HDF5_DRIVER"] = "scr";
+  // HDF5 fails in every call if it cannot find the driver that is named.
+  const bool served = legacy || !parts.plugins.empty();
+  const bool asked = request.hdf5 == Hdf5Way::kPlugin || request.hdf5 == Hdf5Way::kLegacy;
+  if (asked || (request.hdf5 == Hdf5Way::kUnknown && served)) variables["HDF5_DRIVER"] = "scr";
   if (request.hdf5 != Hdf5Way::kNone && !parts.plugins.empty()) {
     variables["HDF5_PLUGIN_PATH"] = prepended({parts.plugins}, users("HDF5_PLUGIN_PATH"));
   }
@@ -54,6 +56,8 @@ std::map<std::string, std::string> application_environment(const JobSettings& jo
   if (request.log) variables["SCR_LOG_ENABLE"] = "1";
   // It was for the first run; what that has written since is what the next goes on from.
   if (request.again && variables.contains("SCR_CURRENT")) variables["SCR_CURRENT"] = "";
+  // An empty variable does not take back what a file says.
+  if (request.again) variables[std::string(kRunAgainVariable)] = "1";
   if (const auto end = job_end_time(job.config(), job.environment())) {
     variables["SCR_END_TIME"] = fmt::format("{}", *end);
   }

@@ -10,6 +10,9 @@
 
 namespace scr::job {
 
+// Set for every run of a job but the first: an SCR_CURRENT in a configuration file does not count.
+inline constexpr std::string_view kRunAgainVariable = "SCR_RUN_AGAIN";
+
 struct EnvironmentRequest {
   std::string run_id = {};
   Hosts nodes = {};

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/base/halt_file.hpp"
+#include "core/job/batch_system.hpp"
 
 namespace scr::job {
 
@@ -21,6 +21,11 @@ Result<JobSettings> JobSettings::load(FileSystem& fs, const JobOverrides& overri
 
 std::string JobSettings::halt_file() const {
   return prefix_scr() + "/" + std::string(kHaltFileName);
+}
+
+JobLimits JobSettings::limits() const {
+  return job_limits(info_.job_id, job_end_time(config_, environment_).value_or(0),
+                    config_.get_double("SCR_HALT_SECONDS"));
 }
 
 std::string JobSettings::control_directory() const {

@@ -7,6 +7,7 @@
 
 #include "core/base/config.hpp"
 #include "core/base/filesystem.hpp"
+#include "core/base/halt_file.hpp"
 #include "core/runtime/event_log.hpp"
 #include "core/runtime/job.hpp"
 
@@ -32,6 +33,8 @@ class JobSettings {
   const std::string& prefix() const { return info_.prefix; }
   std::string prefix_scr() const { return info_.prefix + "/.scr"; }
   std::string halt_file() const;
+  // Asks the batch system, if SCR_END_TIME is not set.
+  JobLimits limits() const;
   // `<base>/<user>/scr.<job id>`
   std::string control_directory() const;
   // Of every enabled store, each once.

@@ -292,8 +292,38 @@ Status LaunchCommand::use_nodes_of_mpi(FileSystem& fs, const Hosts& use, const H
   return {};
 }
 
-void LaunchCommand::use_nodes_of_srun(const Hosts& use, const Hosts& avoid,
-                                      const std::string& own) {
+// srun takes a value with a slash for the name of a file with hosts.
+Result<Hosts> LaunchCommand::hosts_of_nodelist(FileSystem& fs, const Option& option) const {
+  std::string list = value_of(option);
+  if (list.starts_with('=')) list.erase(0, 1);  // -w=n1
+  if (list.find('/') == std::string::npos) return expand_hosts(list);
+  SCR_ASSIGN_OR_RETURN(const auto lines, lines_of(fs, list));
+  return expand_hosts(text::join(std::span<const std::string>(lines), " "));
+}
+
+// The list names nodes that the step must have, and srun adds others: without any of it that is up
+// some other node of the job takes its place.
+Status LaunchCommand::leave_out_of_nodelist(FileSystem& fs, const Hosts& use, const Hosts& avoid,
+                                            const std::string& own) {
+  for (const Option& option : find({"nodelist", "-w"})) {
+    SCR_ASSIGN_OR_RETURN(const Hosts hosts, hosts_of_nodelist(fs, option));
+    Hosts kept;
+    for (const std::string& host : hosts) {
+      if (name_in_list(avoid, host).empty()) kept.push_back(host);
+    }
+    if (kept.size() == hosts.size()) continue;
+    if (kept.empty() && use.empty() && own.empty()) {
+      return failed_precondition("no host of the launch command is left");
+    }
+    if (kept.empty()) kept.push_back(own.empty() ? use.front() : own);
+    set_value(option, compress_hosts(kept));
+  }
+  return {};
+}
+
+Status LaunchCommand::use_nodes_of_srun(FileSystem& fs, const Hosts& use, const Hosts& avoid,
+                                        const std::string& own) {
+  SCR_RETURN_IF_ERROR(leave_out_of_nodelist(fs, use, avoid, own));
   Hosts all = avoid;
   bool given = false;
   for (const Option& option : find({"exclude", "-x"})) {
@@ -311,6 +341,7 @@ void LaunchCommand::use_nodes_of_srun(const Hosts& use, const Hosts& avoid,
     words.push_back("--nodelist=" + own);
   }
   insert_options(words);
+  return {};
 }
 
 Status LaunchCommand::use_nodes(FileSystem& fs, const Hosts& use, const Hosts& avoid,
@@ -324,8 +355,7 @@ Status LaunchCommand::use_nodes(FileSystem& fs, const Hosts& use, const Hosts& a
     case Kind::kHydra:
       return use_nodes_of_mpi(fs, use, avoid, hostfile);
     case Kind::kSrun:
-      use_nodes_of_srun(use, avoid, own);
-      return {};
+      return use_nodes_of_srun(fs, use, avoid, own);
     case Kind::kFlux:
       insert_options({"--requires=-host:" + compress_hosts(avoid)});
       return {};

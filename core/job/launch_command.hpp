@@ -76,7 +76,11 @@ class LaunchCommand {
   void insert_options(const Words& words);
   Status use_nodes_of_mpi(FileSystem& fs, const Hosts& use, const Hosts& avoid,
                           const std::string& hostfile);
-  void use_nodes_of_srun(const Hosts& use, const Hosts& avoid, const std::string& own);
+  Status use_nodes_of_srun(FileSystem& fs, const Hosts& use, const Hosts& avoid,
+                           const std::string& own);
+  Result<Hosts> hosts_of_nodelist(FileSystem& fs, const Option& option) const;
+  Status leave_out_of_nodelist(FileSystem& fs, const Hosts& use, const Hosts& avoid,
+                               const std::string& own);
 
   Kind kind_ = Kind::kNone;
   Words launcher_;  // "mpirun", or "flux run"

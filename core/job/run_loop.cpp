@@ -7,16 +7,15 @@
 #include <atomic>
 #include <csignal>
 #include <ctime>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "core/base/log.hpp"
 #include "core/base/text.hpp"
 #include "core/job/application_environment.hpp"
 #include "core/job/batch_system.hpp"
+#include "core/job/drill_story.hpp"
 #include "core/job/installation.hpp"
 #include "core/job/watchdog.hpp"
-#include "flush/index.hpp"
 
 namespace scr::job {
 namespace {
@@ -150,20 +149,18 @@ std::optional<std::string> RunLoop::reason_to_stop(HaltQuestion question) {
     say("warning: {}", conditions.status().message());
     return std::nullopt;
   }
-  return reason_to_halt(*conditions, std::time(nullptr), question);
+  return reason_to_halt(*conditions, std::time(nullptr), question, limits_);
 }
 
 int RunLoop::run() {
   catch_signals();
   log_ = job_->open_log("scr_run", options_.drill.has_value());
-  // An end that is over was that of an earlier job.
-  const auto cleared = update_halt_file(job_->fs(), job_->halt_file(), [](HaltConditions& now) {
-    if (now.exit_before.value_or(0) <= std::time(nullptr)) now.exit_before.reset();
-  });
-  if (!cleared.ok()) say("warning: {}", cleared.status().message());
+  limits_ = job_->limits();
   if (const auto reason = reason_to_stop(HaltQuestion::kRun)) {
-    say("not started: {}; take it back with: scr_halt --unset {}", *reason,
-        shell_quoted({job_->prefix()}));
+    const bool near_end =
+        reason_to_halt({}, std::time(nullptr), HaltQuestion::kRun, limits_).has_value();
+    say("not started: {}{}", *reason,
+        near_end ? "" : "; take it back with: scr_halt --unset " + shell_quoted({job_->prefix()}));
     log_.once(EventType::kHalt, {.note = *reason});
     return kOwnFailure;
   }
@@ -197,8 +194,8 @@ int RunLoop::run() {
     if (!wait_before_relaunch()) break;
   }
   stop_transfer();
+  if (launched_) post_run();
   if (options_.drill) judge_drill();
-  if (attempt_ > 1 || exit_code != kOwnFailure) post_run();
   return exit_code;
 }
 
@@ -206,6 +203,7 @@ int RunLoop::run() {
 bool RunLoop::wait_before_relaunch() {
   const auto until = Clock::now() + milliseconds(static_cast<long>(options_.wait * 1000));
   bool waited = false;
+  limits_ = job_->limits();  // the batch system may have given the job more time
   for (;;) {
     if (const auto reason = reason_to_stop(HaltQuestion::kRelaunch)) {
       say("not started again: {}", *reason);
@@ -263,6 +261,7 @@ Result<RunLoop::Outcome> RunLoop::launch() {
   const bool in_slurm = detect_batch_system(job_->environment()) == BatchSystem::kSlurm;
   if (in_slurm && !down_.empty()) changes["SLURM_OVERLAP"] = "1";
   SCR_ASSIGN_OR_RETURN(Child child, Child::start(command.words(), changes));
+  launched_ = true;
   const Outcome outcome = supervise(child);
   if (outcome.end != End::kItself || outcome.exit_code != 0) end_leftovers(left());
   const std::string why = outcome.why.empty() ? "" : ", " + outcome.why;
@@ -321,33 +320,30 @@ void RunLoop::end_leftovers(const Hosts& hosts) {
 // ---- around the runs
 // -----------------------------------------------------------------------------
 
-RunLoop::Newest RunLoop::newest_in_cache() {
-  Newest newest;
-  const Words ask = {tool("scr_flush_file"), "--dir", job_->control_directory(), "--list-ckpt",
-                     "--json"};
-  for (const RemoteResult& answer : shell_.run(left(), ask)) {
-    const auto list = nlohmann::json::parse(answer.process.output, nullptr, false);
-    if (!list.is_array()) continue;
-    for (const auto& one : list) {
-      if (!one.value("in_cache", false) || one.value("id", 0) <= newest.id) continue;
-      newest = {one.value("id", 0), one.value("name", "")};
+CachedCheckpoint RunLoop::newest_in_cache() {
+  CachedCheckpoint newest;
+  std::vector<std::string> directories = {job_->control_directory()};
+  // A program without a launcher may be a serial one, which works alone.
+  if (command_.kind() == LaunchCommand::Kind::kNone) {
+    directories.push_back(job_->control_directory() + ".s0");
+  }
+  for (const std::string& directory : directories) {
+    const Words ask = {tool("scr_flush_file"), "--dir", directory, "--list-ckpt", "--json"};
+    for (const RemoteResult& answer : shell_.run(left(), ask)) {
+      CachedCheckpoint one = newest_checkpoint_of_list(answer.process.output);
+      if (one.id > newest.id) newest = std::move(one);
     }
   }
   return newest;
 }
 
-// The checkpoint that the program will find: the newest one, in the cache of any node or in the
-// prefix directory. Empty if there is none.
+// Of the run that is about to start. Empty if there is no checkpoint.
 std::string RunLoop::restart_name() {
-  if (std::string chosen = job_->config().get_string("SCR_CURRENT"); !chosen.empty()) return chosen;
-  Newest newest = newest_in_cache();
-  const auto index = flush::read_index(job_->fs(), job_->prefix());
-  if (!index.ok()) say("warning: {}", index.status().message());
-  if (index.ok() && !index->restart_candidates().empty()) {
-    const flush::IndexEntry& entry = *index->restart_candidates().front();
-    if (entry.id() > newest.id) newest = {entry.id(), entry.dataset.name};
-  }
-  return newest.name;
+  const CachedCheckpoint cached = newest_in_cache();
+  auto name = job::restart_name(*job_, cached, attempt_ <= 1);
+  if (name.ok()) return *std::move(name);
+  say("warning: {}", name.status().message());
+  return cached.name;
 }
 
 void RunLoop::start_transfer() {
@@ -442,23 +438,7 @@ void RunLoop::judge_drill() {
     return;
   }
   const std::string_view text(reinterpret_cast<const char*>(bytes->data()), bytes->size());
-  bool lost = false;
-  std::string story;
-  for (std::string_view line : text::split(text, '\n')) {
-    const auto event = nlohmann::json::parse(line, nullptr, false);
-    if (!event.is_object()) continue;
-    const std::string what = event.value("event", "");
-    if (what == "node failure" && event.value("note", "") == "drill") {
-      lost = true;
-      story.clear();
-    }
-    const bool told = what == "rebuild" || what == "fetch";
-    if (lost && told && event.value("phase", "") == "end") {
-      story +=
-          fmt::format("{}{} {}: {}", story.empty() ? "" : "; ", what,
-                      event.value("ok", false) ? "succeeded" : "FAILED", event.value("note", ""));
-    }
-  }
+  const std::string story = drill_story(text);
   say("drill: after the loss of {}: {}", drilled_,
       story.empty() ? "the program found no checkpoint" : text::escape(story));
 }

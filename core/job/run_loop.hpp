@@ -12,6 +12,7 @@
 #include "core/job/job_settings.hpp"
 #include "core/job/launch_command.hpp"
 #include "core/job/remote.hpp"
+#include "core/job/restart_choice.hpp"
 #include "core/job/runtime_check.hpp"
 
 namespace scr::job {
@@ -70,11 +71,7 @@ class RunLoop {
   void start_transfer();
   void stop_transfer();
   void post_run();
-  struct Newest {
-    int id = 0;  // 0: there is none
-    std::string name = {};
-  };
-  Newest newest_in_cache();
+  CachedCheckpoint newest_in_cache();
   std::string restart_name();
   void lose_a_node();
   void judge_drill();
@@ -88,7 +85,9 @@ class RunLoop {
   std::string own_;  // this host as the list of nodes has it; empty if it is outside
   std::vector<DownNode> down_;
   EventLog log_;
+  JobLimits limits_;
   int attempt_ = 0;
+  bool launched_ = false;  // at least once
   std::string run_id_;
   std::vector<Child> daemons_;
   bool drill_pending_ = false;

@@ -110,6 +110,7 @@ class Check {
     }
     add("program", State::kOk, *path);
     report_.hdf5 = Hdf5Way::kNone;
+    bool parallel = false;
     for (const auto& [name, target] : *libraries) {
       if (target == "not found") {
         add("program", State::kFailed, fmt::format("its library {} is not found", name));
@@ -117,11 +118,17 @@ class Check {
         hdf5(target);
       } else if (is_mpi(name)) {
         mpi(name);
+        parallel = true;
       }
     }
-    // An interpreter may load what it likes later.
-    if (report_.hdf5 == Hdf5Way::kNone && path->find("python") != std::string::npos) {
+    if (report_.hdf5 != Hdf5Way::kNone) return;
+    // A wrapper (env, numactl, a shell) starts another program, an interpreter loads what it likes
+    // later: neither shows the libraries that count.
+    if (!parallel || path->find("python") != std::string::npos) {
       report_.hdf5 = Hdf5Way::kUnknown;
+      add("HDF5", State::kNote,
+          "not among the program's libraries: it is made ready for one that is loaded later, or "
+          "by a program that this one starts");
     }
   }
 

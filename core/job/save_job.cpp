@@ -3,8 +3,12 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <set>
+
 #include "core/base/log.hpp"
 #include "core/base/text.hpp"
+#include "core/job/alone_jobs.hpp"
 #include "core/job/batch_system.hpp"
 #include "core/job/installation.hpp"
 #include "core/job/remote.hpp"
@@ -67,6 +71,45 @@ Status run_on_nodes(const RemoteShell& shell, const SaveJobOptions& options,
   return {};
 }
 
+// What processes that worked alone left is saved if it is all of one of them, as with a serial
+// program: ids of datasets tell of one job only which of two copies of a file is the newer one.
+Status save_alone(const JobSettings& job, const RemoteShell& shell, const SaveJobOptions& options,
+                  const flush::SaveRequest& all, flush::SaveOutcome& outcome) {
+  const Words ask = {find_installation().bin + "/scr_flush_file", "--dir", job.control_directory(),
+                     "--list-alone", "--json"};
+  std::vector<std::pair<std::string, AloneDataset>> found;
+  std::set<std::pair<std::string, std::string>> jobs;
+  for (const RemoteResult& answer :
+       shell.run(all.nodes, ask, {.timeout = options.answer_timeout})) {
+    for (AloneDataset& one : parse_alone_datasets(answer.process.output, job.info().job_id)) {
+      jobs.emplace(answer.host, one.job_id);
+      found.emplace_back(answer.host, std::move(one));
+    }
+  }
+  if (jobs.size() == 1) {
+    const auto& [host, job_id] = *jobs.begin();
+    flush::SaveRequest request = all;
+    request.job.control =
+        fmt::format("{}{}", job.control_directory(), job_id.substr(job.info().job_id.size()));
+    request.nodes = {host};
+    SCR_ASSIGN_OR_RETURN(flush::SaveOutcome saved, flush::save_datasets(job.fs(), request));
+    std::ranges::move(saved.datasets, std::back_inserter(outcome.datasets));
+    std::ranges::move(saved.problems, std::back_inserter(outcome.problems));
+    return {};
+  }
+  for (auto& [host, one] : found) {
+    flush::SavedDataset saved;
+    saved.dataset.id = one.id;
+    saved.dataset.name = std::move(one.name);
+    saved.message = fmt::format(
+        "several processes worked alone; it is in the cache of {}: scr_scavenge --jobid {} "
+        "--nodes {} --id {}, the oldest first",
+        host, one.job_id, host, one.id);
+    outcome.datasets.push_back(std::move(saved));
+  }
+  return {};
+}
+
 void log_outcome(const JobSettings& job, const flush::SaveOutcome& outcome, double seconds) {
   EventLog log = job.open_log("scavenge");
   for (const flush::SavedDataset& saved : outcome.datasets) {
@@ -109,6 +152,9 @@ Result<flush::SaveOutcome> save_job(const JobSettings& job, const SaveJobOptions
     return run_on_nodes(shell, options, on, command);
   };
   SCR_ASSIGN_OR_RETURN(flush::SaveOutcome outcome, flush::save_datasets(job.fs(), request));
+  if (!options.dataset) {
+    SCR_RETURN_IF_ERROR(save_alone(job, shell, options, request, outcome));
+  }
   log_outcome(job, outcome,
               std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   return outcome;

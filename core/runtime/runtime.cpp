@@ -79,17 +79,9 @@ Status Runtime::open_job() {
     options.ranks = c.size();
     log_ = EventLog::open(c.fs(), std::move(options));
     run_event_ = log_.begin(EventType::kRun);
-    auto end_time = config.get_uint("SCR_END_TIME");
-    const double halt_seconds = config.get_double("SCR_HALT_SECONDS");
-    auto halt = update_halt_file(c.fs(), halt_file(), [&](HaltConditions& conditions) {
-      if (conditions.exit_reason == kFinalizeCalled) conditions.exit_reason.clear();
-      // A time that is over was the end of an earlier job; one before our end was set by a user.
-      const auto end = static_cast<std::int64_t>(end_time);
-      const std::int64_t set = conditions.exit_before.value_or(0);
-      if (end > 0 && (set > end || set <= std::time(nullptr))) conditions.exit_before = end;
-      if (halt_seconds > 0) conditions.halt_seconds = static_cast<std::int64_t>(halt_seconds);
-    });
-    status = halt.status();
+    limits_ = job_limits(c.job().job_id, static_cast<std::int64_t>(config.get_uint("SCR_END_TIME")),
+                         config.get_double("SCR_HALT_SECONDS"));
+    status = clear_finalize_called(c.fs(), halt_file()).status();
   }
   SCR_RETURN_IF_ERROR(agree(c.world(), status, "reading the halt file"));
   if (auto reason = halt_reason(false); reason && config.get_bool("SCR_HALT_EXIT"))
@@ -128,7 +120,8 @@ std::optional<std::string> Runtime::halt_reason(bool count) {
                             : read_halt_file(context_->fs(), halt_file());
     if (!conditions.ok()) {
       log::warning("{}", conditions.status().message());
-    } else if (auto why = reason_to_halt(*conditions, std::time(nullptr))) {
+    } else if (auto why =
+                   reason_to_halt(*conditions, std::time(nullptr), HaltQuestion::kRun, limits_)) {
       reason = *why;
       log::info("halt: {}", reason);
       log_.once(EventType::kHalt, {.note = reason});

@@ -255,6 +255,7 @@ class Runtime {
   };
   std::optional<InPlace> in_place_;
   bool in_restart_ = false;
+  JobLimits limits_;  // on rank 0
   bool must_exit_ = false;
   int restart_below_ = 0;  // restart candidates have smaller ids; 0: any
   int last_dataset_ = 0;

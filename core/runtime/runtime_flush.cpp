@@ -364,24 +364,30 @@ Result<Hash> Runtime::list_restarts(const CachedDataset* cached) {
   return message;
 }
 
+namespace {
+
+// A file names it for every run; scr_run says which run is not the first of its job.
+std::string wanted_by_name(const config::Config& config) {
+  const config::Source source = config.origin("SCR_CURRENT").source;
+  const bool of_file = source == config::Source::kUserFile || source == config::Source::kSystemFile;
+  const bool again = config::Environment::current().get("SCR_RUN_AGAIN").has_value();
+  return of_file && again ? std::string() : config.get_string("SCR_CURRENT");
+}
+
+}  // namespace
+
 // Whether a user said which checkpoint to restart from: by SCR_CURRENT, which becomes current here,
 // or by making one current that is not the newest. What was written since then counts for more.
 bool Runtime::user_chose(flush::Index& index, const CachedDataset* cached) {
   const Context& c = *context_;
-  const std::string wanted = c.config().get_string("SCR_CURRENT");
+  const std::string wanted = wanted_by_name(c.config());
   if (const flush::IndexEntry* entry = index.find_name(wanted); entry && !wanted.empty()) {
     index.set_current(std::string(entry->directory));
     return true;
   }
   if (!wanted.empty()) log::warning("SCR_CURRENT names '{}', which is not in the index", wanted);
-  if (cached == nullptr || index.current().empty()) return false;
-  const auto newest = std::find_if(
-      index.entries().begin(), index.entries().end(), [](const flush::IndexEntry& entry) {
-        return entry.complete && entry.failed.empty() && entry.dataset.is_checkpoint();
-      });
-  if (newest == index.entries().end() || newest->directory == index.current()) return false;
-  const auto link = c.fs().info(c.job().prefix + "/" + std::string(flush::kCurrentLinkName));
-  return link.ok() && link->mtime_ns / 1000 >= cached->dataset.created;
+  return cached != nullptr &&
+         flush::made_current_since(c.fs(), c.job().prefix, index, cached->dataset.created);
 }
 
 // Brings the checkpoint to restart from to the cache, if that has none, or an older one, or not the

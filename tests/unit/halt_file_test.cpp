@@ -1,6 +1,7 @@
 // The halt file: when a run stops, who asks, and changes by several processes at once.
 #include "core/base/halt_file.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -41,6 +42,38 @@ TEST(ReasonToHalt, HaltSecondsBeforeExitBefore) {
   EXPECT_FALSE(halts({.halt_seconds = 1200}));
 }
 
+std::string reason_of_job(const HaltConditions& conditions, const JobLimits& limits) {
+  return reason_to_halt(conditions, kNow, HaltQuestion::kRun, limits).value_or("");
+}
+
+TEST(ReasonToHalt, TheEndOfTheJobCountsBesideTheUsersConditions) {
+  const JobLimits limits = job_limits("42", kNow + 600, 600);
+  EXPECT_THAT(reason_of_job({}, limits),
+              HasSubstr("less than 600 seconds (SCR_HALT_SECONDS) are left until the end of the "
+                        "job"));
+  EXPECT_EQ(reason_of_job({}, job_limits("42", kNow + 601, 600)), "");
+  EXPECT_EQ(reason_of_job({}, job_limits("42", 0, 600)), "");
+  EXPECT_EQ(reason_of_job({}, job_limits("42", kNow, 0)),
+            fmt::format("the end of the job ({}) has come", kNow));
+  // The user's seconds win, and the first of both ends.
+  EXPECT_EQ(reason_of_job({.halt_seconds = 10}, limits), "");
+  EXPECT_THAT(reason_of_job({.halt_seconds = 700}, limits), HasSubstr("700 seconds (HaltSeconds)"));
+  EXPECT_THAT(reason_of_job({.exit_before = kNow + 10}, job_limits("42", kNow + 9000, 20)),
+              HasSubstr("20 seconds (SCR_HALT_SECONDS) are left until ExitBefore"));
+  EXPECT_THAT(reason_of_job({.exit_before = kNow + 9000}, limits), HasSubstr("end of the job"));
+  EXPECT_NE(reason_of_job({}, job_limits("42", kNow + 600, 1e300)), "");
+}
+
+TEST(ReasonToHalt, TheEndThatScrHaltFoundOutIsForItsJobAlone) {
+  const HaltConditions found = {.halt_seconds = 60, .job_end = kNow + 50, .job_id = "42"};
+  EXPECT_NE(reason_of_job(found, job_limits("42", 0, 0)), "");
+  EXPECT_NE(reason_of_job(found, job_limits("42.s0", 0, 0)), "");  // a process of it outside MPI
+  EXPECT_EQ(reason_of_job(found, job_limits("43", 0, 0)), "");
+  EXPECT_EQ(reason_of_job(found, job_limits("421", 0, 0)), "");
+  EXPECT_EQ(reason_of_job(found, job_limits("42", kNow + 900, 0)), "");  // the job knows better
+  EXPECT_EQ(*HaltConditions::from_hash(found.to_hash()), found);
+}
+
 TEST(ReasonToHalt, ExtremeTimesDoNotOverflow) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   EXPECT_TRUE(halts({.exit_before = 0, .halt_seconds = kMost}));
@@ -70,7 +103,11 @@ TEST(HaltFile, ReadsTheExampleOfTheSeed) {
   hash.set_value("ExitReason", "SCR_FINALIZE_CALLED");
   const auto conditions = HaltConditions::from_hash(hash);
   ASSERT_TRUE(conditions.ok());
-  EXPECT_EQ(*conditions, (HaltConditions{7, 1298937600, 1298944800, 1200, "SCR_FINALIZE_CALLED"}));
+  EXPECT_EQ(*conditions, (HaltConditions{.checkpoints_left = 7,
+                                         .exit_after = 1298937600,
+                                         .exit_before = 1298944800,
+                                         .halt_seconds = 1200,
+                                         .exit_reason = "SCR_FINALIZE_CALLED"}));
   EXPECT_EQ(conditions->to_hash(), hash);
 }
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/base/filemap.hpp"
 #include "core/base/flush_file.hpp"
 #include "core/base/halt_file.hpp"
 #include "core/base/log.hpp"
@@ -19,6 +20,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::TemporaryDirectory;
 
 class JobCommands : public ::testing::Test {
@@ -192,6 +194,18 @@ TEST_F(JobCommands, FlushFileAnswersByExitCode) {
   EXPECT_EQ(run("scr_flush_file", {"--id", "5"}).exit_code, 0);
   EXPECT_EQ(run("scr_flush_file", {"--id", "6"}).exit_code, 1);
   EXPECT_EQ(run("scr_flush_file", {"--name", "6"}).output, "six\n");
+  Filemap filemap;
+  FilemapEntry& entry = filemap.at(0, 6);
+  entry.dataset.created = 1700000000000006;
+  entry.dataset.ranks = 1;
+  ASSERT_TRUE(write_filemap(file_system(), control() + "/" + filemap_name(1, 0), filemap).ok());
+  ASSERT_TRUE(
+      write_master_filemap(file_system(), control() + "/filemap.scrinfo", {filemap_name(1, 0)})
+          .ok());
+  const auto list = nlohmann::json::parse(run("scr_flush_file", {"--list-ckpt", "--json"}).output);
+  ASSERT_EQ(list.size(), 2U);
+  EXPECT_FALSE(list[0].contains("created"));
+  EXPECT_EQ(list[1]["created"], 1700000000000006);
   std::ofstream(control() + "/flush.scrinfo") << "no hash";
   EXPECT_EQ(run("scr_flush_file", {"--latest"}).exit_code, 3);
 }
@@ -248,10 +262,67 @@ TEST_F(JobCommands, HaltRefusesWrongTimesAndWritesNothing) {
 TEST_F(JobCommands, HaltSecondsWithoutAnEndSaysSo) {
   const ProcessResult result = run("scr_halt", {"--seconds", "60"});
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.errors, HasSubstr("no effect until the end of the job is known"));
+  EXPECT_THAT(result.errors, HasSubstr("the end of the job is not known here"));
   set("SCR_END_TIME", "2000000000");
   EXPECT_EQ(run("scr_halt", {"--seconds", "60"}).exit_code, 0);
-  EXPECT_EQ(halt().exit_before, 2000000000);
+  HaltConditions expected;
+  expected.halt_seconds = 60;
+  expected.job_end = 2000000000;
+  expected.job_id = "42";
+  EXPECT_EQ(halt(), expected);
+  EXPECT_THAT(run("scr_halt", {"--list"}).output,
+              HasSubstr("JobEnd: 2033-05-18T03:33:20 (of job 42)"));
+  EXPECT_EQ(run("scr_halt", {"--unset-seconds"}).output, "no condition is set\n");
+}
+
+TEST_F(JobCommands, TheEndOfTheJobHaltsWithoutACondition) {
+  set("SCR_END_TIME", "1000000000");
+  set("SCR_HALT_SECONDS", "60");
+  const ProcessResult told = run("scr_retries_halt", {"--first"});
+  EXPECT_EQ(told.exit_code, 0);
+  EXPECT_THAT(told.output, HasSubstr("less than 60 seconds (SCR_HALT_SECONDS) are left"));
+  EXPECT_THAT(run("scr_halt", {"--list"}).output,
+              AllOf(HasSubstr("no condition is set\n"), HasSubstr("the job ends at 2001-09-09T"),
+                    HasSubstr("SCR_HALT_SECONDS is 60")));
+  const auto json = nlohmann::json::parse(run("scr_halt", {"--list", "--json"}).output);
+  EXPECT_EQ(json, nlohmann::json({{"end_time", 1000000000}, {"end_seconds", 60}}));
+  const ProcessResult refused = run("scr_run", {"--outside", "--", "true"});
+  EXPECT_EQ(refused.exit_code, 125);
+  EXPECT_THAT(refused.errors, AllOf(HasSubstr("not started: less than 60 seconds"),
+                                    Not(HasSubstr("scr_halt --unset"))));
+}
+
+TEST_F(JobCommands, ARunThatEndsAsScrRunDoesIsSavedAllTheSame) {
+  const ProcessResult ran = run("scr_run", {"--outside", "--", "sh", "-c", "exit 125"});
+  EXPECT_EQ(ran.exit_code, 125);
+  EXPECT_THAT(ran.errors, HasSubstr("scr_postrun: "));
+  const ProcessResult never = run("scr_run", {"--outside", "--force", "--", "/no/such/program"});
+  EXPECT_EQ(never.exit_code, 125);
+  EXPECT_THAT(never.errors, Not(HasSubstr("scr_postrun: ")));
+}
+
+TEST_F(JobCommands, TheFirstRunAloneGetsScrCurrent) {
+  std::ofstream(directory_ / "conf") << "SCR_CURRENT=chosen\n";
+  set("SCR_CONF_FILE", directory_ / "conf");
+  const ProcessResult ran =
+      run("scr_run", {"--outside", "--runs", "2", "--wait", "0", "--no-postrun", "--", "sh", "-c",
+                      "echo \"run again: ${SCR_RUN_AGAIN:-no}\"; exit 7"});
+  EXPECT_EQ(ran.exit_code, 7);
+  EXPECT_EQ(ran.output, "run again: no\nrun again: 1\n");
+}
+
+TEST_F(JobCommands, AWrapperBeforeTheProgramDoesNotSwitchTheDriverOff) {
+  for (const char* wrapper : {"env", "sh"}) {
+    const auto told =
+        nlohmann::json::parse(run("scr_test_runtime", {"--json", wrapper}).output, nullptr, false);
+    ASSERT_TRUE(told.is_object()) << wrapper;
+    EXPECT_EQ(told["hdf5"], "unknown") << wrapper;
+  }
+  const Words words = {"--outside", "--no-postrun", "--", "env", "sh", "-c", "echo [$HDF5_DRIVER]"};
+  EXPECT_EQ(run("scr_run", words).output, "[scr]\n");
+  Words none = {"--hdf5", "none"};
+  none.insert(none.end(), words.begin(), words.end());
+  EXPECT_EQ(run("scr_run", none).output, "[]\n");
 }
 
 TEST_F(JobCommands, AnEndedRunHaltsARelaunchButNotANewJob) {

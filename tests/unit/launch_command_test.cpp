@@ -165,6 +165,27 @@ TEST_F(Launch, SrunExcludes) {
   EXPECT_EQ(parsed({"srun", "./a"}).node_count(), std::nullopt);
 }
 
+TEST_F(Launch, LeavesNodesOutOfTheNodelistOfSrun) {
+  const auto changed = [&](const Words& option) {
+    Words words = {"srun", "-N2", "-xn5"};
+    words.insert(words.end(), option.begin(), option.end());
+    words.emplace_back("./a");
+    return after_use(parsed(words), {"n1", "n3"}, {"n2", "n4"});
+  };
+  const std::string before = "-N2 '-xn[2,4-5]' ";
+  EXPECT_EQ(changed({"-w", "n[1-4]"}), before + "-w 'n[1,3]' ./a");
+  EXPECT_EQ(changed({"-wn2,n3"}), before + "-wn3 ./a");
+  EXPECT_EQ(changed({"-w=n2,n3"}), before + "-wn3 ./a");
+  EXPECT_EQ(changed({"--nodelist", "n2,n3"}), before + "--nodelist n3 ./a");
+  EXPECT_EQ(changed({"--nodelist=n2,n3"}), before + "--nodelist=n3 ./a");
+  // srun adds nodes to those of the list: with none of it left, it may take others.
+  EXPECT_EQ(changed({"--nodelist=n2"}), before + "--nodelist=n1 ./a");
+  std::ofstream(directory_ / "nodes") << "n1\nn2\nn3\n";
+  EXPECT_EQ(changed({"-w", directory_ / "nodes"}), before + "-w 'n[1,3]' ./a");
+  LaunchCommand unreadable = parsed({"srun", "-w", directory_ / "none", "./a"});
+  EXPECT_FALSE(unreadable.use_nodes(file_system(), {"n1"}, {"n2"}, "n1", directory_ / "h").ok());
+}
+
 TEST_F(Launch, ANodeThatNoLauncherCanLeaveOutIsAnError) {
   LaunchCommand command = parsed({"./a"});
   EXPECT_FALSE(command.use_nodes(file_system(), {"n1"}, {"n2"}, "n1", directory_ / "h").ok());

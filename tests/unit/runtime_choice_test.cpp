@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <ctime>
+
 #include "core/base/halt_file.hpp"
 #include "core/runtime/room.hpp"
 #include "tests/unit/runtime_runs.hpp"
@@ -74,6 +77,23 @@ TEST(RestartChoice, ScrCurrentNamesTheOneToRestartFrom) {
   job.expect_restart("second", {"SCR_CURRENT=second"});
 }
 
+// What scr_run says by SCR_RUN_AGAIN; the variable SCR_CURRENT it takes back itself.
+TEST(RestartChoice, ScrCurrentInAFileIsForTheFirstRunOfAJob) {
+  ::scr::testing::TemporaryDirectory directory;
+  std::ofstream(directory / "conf") << "SCR_CURRENT=first\n";
+  Runs job;
+  job.write("first", kFlushAll);
+  job.write("second", kFlushAll);
+  ::setenv("SCR_CONF_FILE", (directory / "conf").c_str(), 1);
+  job.expect_restart("first", kFlushAll);
+  job.write("third", kFlushAll);
+  ::setenv("SCR_RUN_AGAIN", "1", 1);
+  job.expect_restart("third", kFlushAll);
+  ::unsetenv("SCR_CONF_FILE");
+  job.expect_restart("first", {"SCR_CURRENT=first"});  // what the program itself asks for
+  ::unsetenv("SCR_RUN_AGAIN");
+}
+
 TEST(RestartChoice, WhatTheProgramCannotReadGivesWayToAnOlderOne) {
   Runs job;
   job.write("first", {"SCR_FLUSH=1"});
@@ -136,6 +156,23 @@ TEST(BypassedDataset, CountsForHaltConditions) {
     job.write(runtime, "second");
     EXPECT_TRUE(runtime.must_exit());
   });
+}
+
+TEST(EndOfTheJob, OfAnEarlierJobDoesNotHaltTheNext) {
+  Runs job;
+  const auto ends_in = [](std::int64_t seconds) {
+    return fmt::format("SCR_END_TIME={}", std::time(nullptr) + seconds);
+  };
+  const auto halts = [](Runtime& runtime, bool expected) {
+    const auto asked = runtime.should_exit();
+    ASSERT_TRUE(asked.ok());
+    EXPECT_EQ(*asked, expected);
+  };
+  job.run({ends_in(5000), "SCR_HALT_SECONDS=100000"}, [&](Runtime& run) { halts(run, true); });
+  EXPECT_EQ(*read_halt_file(real_file_system(), job.prefix() + "/.scr/halt.scr"), HaltConditions());
+  job.run({ends_in(90000)}, [&](Runtime& run) { halts(run, false); });
+  job.run({ends_in(90000), "SCR_HALT_SECONDS=1000"}, [&](Runtime& run) { halts(run, false); });
+  job.run({}, [&](Runtime& run) { halts(run, false); });
 }
 
 TEST(BypassedDataset, CountsForTheSizeOfThePrefixDirectory) {

@@ -128,6 +128,17 @@ class ScrClean : public ::testing::Test {
       "--base '" + (directory_ / "control") + "' --base '" + (directory_ / "cache") + "' ";
 };
 
+TEST_F(ScrClean, OfOneJobTheCachesOfProcessesOutsideOfMpiGoToo) {
+  for (const char* job : {"7", "7.s0", "7.p12", "7.sx", "7.server", "71", "71.s0"}) {
+    make_job(job, true);
+  }
+  EXPECT_EQ(run("--job 7").exit_code, 0);
+  for (const char* job : {"7", "7.s0", "7.p12"}) EXPECT_FALSE(stdfs::exists(cache(job))) << job;
+  for (const char* job : {"7.sx", "7.server", "71", "71.s0"}) {
+    EXPECT_TRUE(stdfs::exists(cache(job))) << job;
+  }
+}
+
 TEST_F(ScrClean, RemovesAllOfADeadJobThatIsFlushed) {
   make_job("7", true);
   const Output output = run("");
