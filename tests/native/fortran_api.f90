@@ -5,10 +5,12 @@
 program fortran_api
   use mpi
   use scr
+  use, intrinsic :: iso_c_binding, only: c_long_long
   implicit none
   character(len=SCR_MAX_FILENAME) :: name, path
   character(len=32) :: mode, file
   integer :: rank, ranks, error, flag, i, value, unit
+  integer(c_long_long) :: done, total
   logical :: good
 
   call MPI_Init(error)
@@ -35,6 +37,14 @@ program fortran_api
     close(unit)
     call SCR_COMPLETE_OUTPUT(1, error)
     call must(error == SCR_SUCCESS, 'SCR_COMPLETE_OUTPUT')
+    call SCR_FLUSH_PROGRESS('fortran step 1', done, total, error)
+    call must(error == SCR_SUCCESS .and. done == 0 .and. total == 4000, 'SCR_FLUSH_PROGRESS before')
+    call SCR_FLUSH_WAIT('fortran step 1', error)
+    call must(error == SCR_SUCCESS, 'SCR_FLUSH_WAIT')
+    call SCR_FLUSH_PROGRESS('fortran step 1', done, total, error)
+    call must(error == SCR_SUCCESS .and. done == 4000 .and. total == 4000, 'SCR_FLUSH_PROGRESS after')
+    call SCR_FLUSH_WAIT(' ', error)
+    call must(error == SCR_SUCCESS, 'SCR_FLUSH_WAIT for all')
     call checkpoint_of_old_program(rank)
   else
     call SCR_HAVE_RESTART(flag, name, error)

@@ -93,6 +93,7 @@ static void check_newest(const char* expected, int line) {
 
 static void wrong_arguments(void) {
   int flag;
+  unsigned long long done, total;
   char path[SCR_MAX_FILENAME], name[SCR_MAX_FILENAME];
   const int one = rank == 1; /* the rank that errs */
   /* Outside a dataset. */
@@ -109,6 +110,11 @@ static void wrong_arguments(void) {
   BAD(SCR_Current("no such dataset"));
   BAD(SCR_Delete("no such dataset"));
   BAD(SCR_Drop("no such dataset"));
+  BAD(SCR_Flush_progress("no such dataset", &done, &total));
+  BAD(SCR_Flush_progress(NULL, &done, &total));
+  BAD(SCR_Flush_progress("second", NULL, &total));
+  BAD(SCR_Flush_progress("second", &done, NULL));
+  BAD(SCR_Flush_wait("no such dataset"));
   BAD(SCR_Should_exit(NULL));
   BAD(SCR_Need_checkpoint(NULL));
   BAD(SCR_Have_restart(NULL, name));

@@ -32,6 +32,11 @@ if sys.argv[1] == "write":
     with open(scr.route_file(f"data/rank_{rank}"), "wb") as file:
         file.write(content)
     scr.complete_output(True)
+    assert scr.flush_progress("python step 1") == (0, len(content))
+    scr.flush_wait("python step 1")
+    assert scr.flush_progress("python step 1") == (len(content), len(content))
+    expect_error(scr.flush_progress, "no such step")
+    scr.flush_wait()
     scr.start_output("python step 2", scr.FLAG_CHECKPOINT)
     expect_error(scr.route_file, "/elsewhere/file")
     expect_error(scr.complete_output, rank != 1)

@@ -73,6 +73,15 @@ module scr_c_binding
       import :: c_int, c_char
       character(kind=c_char), intent(in) :: name(*)
     end function
+    integer(c_int) function c_flush_progress(name, done, total) bind(C, name="SCR_Flush_progress")
+      import :: c_int, c_char, c_long_long
+      character(kind=c_char), intent(in) :: name(*)
+      integer(c_long_long), intent(inout) :: done, total
+    end function
+    integer(c_int) function c_flush_wait(name) bind(C, name="SCR_Flush_wait")
+      import :: c_int, c_char
+      character(kind=c_char), intent(in) :: name(*)
+    end function
     type(c_ptr) function c_config(text) bind(C, name="SCR_Config")
       import :: c_ptr, c_char
       character(kind=c_char), intent(in) :: text(*)
@@ -239,6 +248,25 @@ subroutine scr_delete(name, ierror)
   ierror = c_delete(to_c(name))
 end subroutine
 
+! Bytes of this rank that have reached the prefix directory, and all of them.
+subroutine scr_flush_progress(name, done, total, ierror)
+  use scr_c_binding
+  character(len=*), intent(in) :: name
+  integer(c_long_long), intent(out) :: done, total
+  integer, intent(out) :: ierror
+  done = 0
+  total = 0
+  ierror = c_flush_progress(to_c(name), done, total)
+end subroutine
+
+! Returns when the dataset is in the prefix directory; all datasets, if the name is blank.
+subroutine scr_flush_wait(name, ierror)
+  use scr_c_binding
+  character(len=*), intent(in) :: name
+  integer, intent(out) :: ierror
+  ierror = c_flush_wait(to_c(name))
+end subroutine
+
 ! The value asked for, blank if there is none.
 subroutine scr_config(config, value, ierror)
   use scr_c_binding
@@ -321,6 +349,16 @@ module scr
       integer, intent(out) :: ierror
     end subroutine
     subroutine scr_delete(name, ierror)
+      character(len=*), intent(in) :: name
+      integer, intent(out) :: ierror
+    end subroutine
+    subroutine scr_flush_progress(name, done, total, ierror)
+      use, intrinsic :: iso_c_binding, only: c_long_long
+      character(len=*), intent(in) :: name
+      integer(c_long_long), intent(out) :: done, total
+      integer, intent(out) :: ierror
+    end subroutine
+    subroutine scr_flush_wait(name, ierror)
       character(len=*), intent(in) :: name
       integer, intent(out) :: ierror
     end subroutine

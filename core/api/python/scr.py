@@ -32,6 +32,7 @@ class Error(RuntimeError):
 def _load():
     library = ctypes.CDLL(os.environ.get("SCR_LIBRARY", "libscr.so.0"))
     text, number, flag = ctypes.c_char_p, ctypes.c_int, ctypes.POINTER(ctypes.c_int)
+    bytes_of = ctypes.POINTER(ctypes.c_ulonglong)
     for name, arguments, result in [
         ("Init", [], number), ("Finalize", [], number), ("Get_version", [], text),
         ("Config", [text], text), ("Should_exit", [flag], number),
@@ -41,6 +42,7 @@ def _load():
         ("Complete_checkpoint", [number], number), ("Start_output", [text, number], number),
         ("Complete_output", [number], number), ("Current", [text], number),
         ("Drop", [text], number), ("Delete", [text], number),
+        ("Flush_progress", [text, bytes_of, bytes_of], number), ("Flush_wait", [text], number),
     ]:
         function = getattr(library, "SCR_" + name)
         function.argtypes, function.restype = arguments, result
@@ -136,3 +138,15 @@ def drop(name):
 
 def delete(name):
     _call("Delete", os.fsencode(name))
+
+
+def flush_progress(name):
+    """Bytes of this rank that have reached the prefix directory, and all of them."""
+    done, total = ctypes.c_ulonglong(0), ctypes.c_ulonglong(0)
+    _call("Flush_progress", os.fsencode(name), ctypes.byref(done), ctypes.byref(total))
+    return done.value, total.value
+
+
+def flush_wait(name=""):
+    """Returns when the dataset is in the prefix directory; without a name, when all are."""
+    _call("Flush_wait", os.fsencode(name))
