@@ -274,7 +274,7 @@ class Session {
   static void tell_of_conflict(const std::string& absolute, const std::string& kept);
   bool write_out_together(const SharedWindowFile* file, const std::string& to);
   Status write_out(const SharedWindowFile& file, const std::string& to);
-  Status announce_log(const FilemapEntry& entry, const FileMeta& meta);
+  Status announce_log(const FilemapEntry& entry, const FileMeta& meta, bool is_newest);
   void forget_sealed(int dataset);
 
   // session_seal.cpp
@@ -288,8 +288,10 @@ class Session {
   void drop_missing();
   void settle_versions();
   void drop_versions(const std::string& relative, const Hash& kinds);
-  void announce_cached(const CachedDataset& dataset, std::set<std::string>& newer);
-  Status announce_entry(const FilemapEntry& entry, int& number, const std::set<std::string>& newer);
+  using NewestVersions = std::map<std::string, int>;  // relative name -> dataset
+  NewestVersions newest_cached(const std::set<int>& unreadable);
+  bool announce_cached(const CachedDataset& dataset, const NewestVersions& newest);
+  Status announce_entry(const FilemapEntry& entry, int& number, const NewestVersions& newest);
   void hide_shared(const FilemapEntry& entry);
   bool is_flushed_again(const std::string& relative, int id);
   void note_dataset_flushed(int id);

@@ -937,8 +937,9 @@ void Session::tell_of_conflict(const std::string& absolute, const std::string& k
 
 // --- after a restart -----------------------------------------------------------------------------
 
-// Tells the homes what a log of an earlier run holds, on the process that has it now.
-Status Session::announce_log(const FilemapEntry& entry, const FileMeta& meta) {
+// Tells the homes what a log of an earlier run holds, on the process that has it now. A file of
+// which there is a newer version is known to them, for flushes, but not found by its name.
+Status Session::announce_log(const FilemapEntry& entry, const FileMeta& meta, bool is_newest) {
   const int dataset = entry.dataset.id;
   SCR_ASSIGN_OR_RETURN(const shared_file::LogTable table,
                        shared_file::read_log_table(fs_, entry.directory + "/" + meta.file));
@@ -958,9 +959,10 @@ Status Session::announce_log(const FilemapEntry& entry, const FileMeta& meta) {
   if (table.rank == table.first_rank) SCR_RETURN_IF_ERROR(homes_->create(id, table.size));
   SCR_RETURN_IF_ERROR(homes_->restore(id, place, extents, table.size));
   shared_sealed_[dataset].push_back({id, place.id, table.rank == table.first_rank});
-  if (table.rank != table.first_rank) return {};
+  if (table.rank != table.first_rank || !is_newest) return {};
   std::uint64_t generation = 1;
-  std::int64_t written = now_ns();
+  // A file at the name may be newer: a flush keeps this time.
+  std::int64_t written = table.written;
   if (auto old = markers_->find(meta.shared); old.ok() && *old && (*old)->dataset == dataset) {
     generation = (*old)->generation;
     written = (*old)->written;
