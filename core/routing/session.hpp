@@ -25,6 +25,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -230,6 +231,7 @@ class Session {
   void find_homes();
   bool can_reach_all(const std::vector<service::Endpoint>& nodes, bool complete);
   flush::OpenSharedLog dataset_logs(int dataset, bool sealed);
+  static Status run_has_ended();
   shared_file::OpenLog log_opener(int dataset, const std::string& relative, bool sealed);
   Route shared_route(const std::string& absolute, const SharedOpen& how);
   std::string name_to_claim(const SharedOpen& how);
@@ -364,7 +366,10 @@ class Session {
   std::string endpoint_;    // of this node's server, as text
   shared_file::Home home_;  // of this node, if it has the server
   std::shared_ptr<const std::vector<service::Endpoint>> nodes_;  // by number
-  std::unique_ptr<shared_file::Homes> homes_;
+  std::shared_ptr<const shared_file::Homes> homes_;
+  // Held by who uses the services of the nodes without mutex_; alone to end that.
+  mutable std::shared_mutex services_mutex_;
+  bool services_ended_ = false;
   std::vector<std::string> warned_;
 
   struct Counts {

@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <ctime>
 #include <limits>
+#include <mutex>
+#include <shared_mutex>
 
 #include "core/base/checksum.hpp"
 #include "core/base/log.hpp"
@@ -80,6 +82,11 @@ void Session::find_homes() {
   node_ = numbers.at(endpoint_);
   const auto transport = [this](std::vector<shared_file::Homes::Message> messages) {
     std::vector<Result<shared_file::Bytes>> answers(messages.size(), internal_error("no answer"));
+    const std::shared_lock in_use(services_mutex_);
+    if (services_ended_) {
+      std::ranges::fill(answers, run_has_ended());
+      return answers;
+    }
     std::vector<service::Call> calls;
     std::vector<std::size_t> places;
     for (std::size_t i = 0; i < messages.size(); ++i) {
@@ -95,7 +102,7 @@ void Session::find_homes() {
     for (std::size_t i = 0; i < called.size(); ++i) answers[places[i]] = std::move(called[i]);
     return answers;
   };
-  homes_ = std::make_unique<shared_file::Homes>(static_cast<int>(nodes_->size()), transport);
+  homes_ = std::make_shared<const shared_file::Homes>(static_cast<int>(nodes_->size()), transport);
   runtime_->use_shared_logs(
       {[this](int dataset) { return dataset_logs(dataset, /*sealed=*/true); }, node_});
 }
@@ -121,6 +128,11 @@ bool Session::can_reach_all(const std::vector<service::Endpoint>& nodes, bool co
   return status.ok();
 }
 
+// A file may be open for longer than the run lasts (Python closes files late).
+Status Session::run_has_ended() {
+  return not_found("the run has ended, and with it what its nodes knew of shared files");
+}
+
 // Opens logs of other processes: files of this node, or through the service of another. May be
 // called by any thread, without the lock.
 flush::OpenSharedLog Session::dataset_logs(int dataset, bool sealed) {
@@ -131,6 +143,8 @@ flush::OpenSharedLog Session::dataset_logs(int dataset, bool sealed) {
   return [this, directory, sealed, nodes = nodes_, key = *key_, node = node_,
           published = exports_->resolver()](
              const std::string& relative, const LogPlace& place) -> Result<std::unique_ptr<File>> {
+    const std::shared_lock in_use(services_mutex_);
+    if (services_ended_) return run_has_ended();
     if (place.node == static_cast<std::uint32_t>(node)) {
       // In a window a newer version may have taken the name of the log.
       if (!sealed) return published(place.id);
@@ -382,7 +396,7 @@ std::unique_ptr<File> Session::open_shared_copy(const Marker& marker) {
   };
   return shared_file::as_file(
       std::make_unique<shared_file::LogReader>(
-          *homes_, marker.id, log_opener(marker.dataset, marker.file, sealed), sealed),
+          homes_, marker.id, log_opener(marker.dataset, marker.file, sealed), sealed),
       prefix() + "/" + marker.file, flushed);
 }
 
@@ -407,20 +421,19 @@ Result<std::unique_ptr<SharedFile>> Session::open_each(const std::shared_ptr<Com
   options.place.rank = static_cast<std::uint32_t>(runtime_->context().rank());
   options.name = how.name;
   const bool is_first = comm->rank() == 0;
-  options.closed = [this, id = options.id, is_first](const LogFile::Closed&) {
-    if (is_first) (void)homes_->drop(id);
+  options.closed = [homes = homes_, id = options.id, is_first](const LogFile::Closed&) {
+    if (is_first) (void)homes->drop(id);
     return Status();
   };
   SCR_ASSIGN_OR_RETURN(const FileInfo info, (*file)->info());
-  auto reader =
-      std::make_unique<shared_file::LogReader>(*homes_, options.id, shared_file::OpenLog(),
-                                               /*sealed=*/true);
+  auto reader = std::make_unique<shared_file::LogReader>(homes_, options.id, shared_file::OpenLog(),
+                                                         /*sealed=*/true);
   reader->set_base(std::shared_ptr<File>(std::move(*file)), info.size);
   Status status;
   if (is_first) status = homes_->create(options.id, info.size);
   SCR_RETURN_IF_ERROR(agree_all(*comm, status, "opening a file"));
   return std::unique_ptr<SharedFile>(
-      std::make_unique<LogFile>(options, *homes_, nullptr, std::move(reader)));
+      std::make_unique<LogFile>(options, homes_, nullptr, std::move(reader)));
 }
 
 // Collective: the rank in the run of the communicator's first.
@@ -485,7 +498,7 @@ Result<std::unique_ptr<SharedFile>> Session::open_logs(const std::shared_ptr<Com
     return status;
   }
   auto reader = std::make_unique<shared_file::LogReader>(
-      *homes_, entry.marker.id, log_opener(entry.marker.dataset, route.relative, /*sealed=*/false),
+      homes_, entry.marker.id, log_opener(entry.marker.dataset, route.relative, /*sealed=*/false),
       /*sealed=*/false);
   if (base) reader->set_base(base, base_size);
   LogFile::Options options;
@@ -511,7 +524,7 @@ Result<std::unique_ptr<SharedFile>> Session::open_logs(const std::shared_ptr<Com
     const std::lock_guard lock(mutex_);
     forget_moved(absolute, "is kept open and flushed");
   };
-  auto file = std::make_unique<LogFile>(options, *homes_, std::move(log), std::move(reader));
+  auto file = std::make_unique<LogFile>(options, homes_, std::move(log), std::move(reader));
   const std::lock_guard lock(mutex_);
   if (auto known = shared_window_.find(absolute); known != shared_window_.end()) {
     known->second.file = file.get();

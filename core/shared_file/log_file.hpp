@@ -39,10 +39,10 @@ class LogFile final : public SharedFile {
     std::function<void(LogFile&)> stays_open;
   };
   // `log`: of this process, none if the file is only read. `reader` has what the others wrote.
-  LogFile(Options options, const Homes& homes, std::unique_ptr<Log> log,
+  LogFile(Options options, std::shared_ptr<const Homes> homes, std::unique_ptr<Log> log,
           std::unique_ptr<LogReader> reader)
       : options_(std::move(options)),
-        homes_(homes),
+        homes_(std::move(homes)),
         log_(std::move(log)),
         written_(options_.goes_on || options_.created),
         reader_(std::move(reader)) {}
@@ -82,7 +82,7 @@ class LogFile final : public SharedFile {
   void tell_cost() const;
 
   const Options options_;
-  const Homes& homes_;
+  const std::shared_ptr<const Homes> homes_;
   std::mutex threads_;  // held from lock() to unlock()
   std::mutex mutex_;    // of the log and what follows
   std::unique_ptr<Log> log_;

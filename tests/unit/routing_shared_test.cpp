@@ -108,5 +108,53 @@ TEST_F(SharedSessionTest, AfterAKillTheNewestVersionIsReadAlsoIfOthersWroteTheOl
   });
 }
 
+// --- the end of the run
+
+// Python closes files after MPI_Finalize, and may read from them until then.
+TEST_F(SharedSessionTest, AFileThatIsReadAfterTheEndComesFromWhereItWasFlushedTo) {
+  set("SCR_FLUSH", "10");  // at the end
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm, kCheckpoints);
+    auto file = open_together(rank, "f.h5");
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    const auto put_far = [&](std::uint64_t at, const std::string& text) {
+      const Range range{at, text.size()};
+      ASSERT_TRUE((*file)->write(std::span(&range, 1), bytes_of(text)).ok());
+    };
+    // Other stripes, which a reader has not heard of yet.
+    put(rank, **file, 'a');
+    if (comm.rank() == 1) put_far(shared_file::kStripeSize, "far");
+    ASSERT_TRUE((*file)->close().ok());
+    rank.look();
+    auto opened = rank.session.open(name("f.h5"), OpenOptions::read());
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    const auto three = [&](std::uint64_t at) {
+      std::string text(3, '\0');
+      const Status status = opened->file->read_exactly(std::as_writable_bytes(std::span(text)), at);
+      return status.ok() ? text : std::string(status.message());
+    };
+    EXPECT_EQ(three(0), std::string("aa\0", 3));
+    rank.session.finish();
+    EXPECT_EQ(three(0), std::string("aa\0", 3));
+    EXPECT_EQ(three(shared_file::kStripeSize), "far");
+    EXPECT_EQ(opened->file->info()->size, shared_file::kStripeSize + 3);
+    ASSERT_TRUE(opened->file->close().ok());
+  });
+}
+
+TEST_F(SharedSessionTest, AFileThatIsReadAfterTheEndAndWasNotFlushedSaysSo) {
+  set("SCR_FLUSH", "0");
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm, kCheckpoints);
+    write_together(rank, "f.h5", 'a');
+    rank.look();
+    auto opened = rank.session.open(name("f.h5"), OpenOptions::read());
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    rank.session.finish();
+    EXPECT_THAT(opened->file->info().status().message(), HasSubstr("the run has ended"));
+    ASSERT_TRUE(opened->file->close().ok());
+  });
+}
+
 }  // namespace
 }  // namespace scr::routing
