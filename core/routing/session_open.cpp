@@ -489,7 +489,7 @@ Status Session::flushed(RoutedFile& file) {
 void Session::move_flushed_files() {
   const std::vector<RoutedFile*> writers = writers_;
   for (RoutedFile* file : writers) {
-    if (file->flushes_ == 0) continue;
+    if (file->flushes_ == 0 || !file->open_) continue;
     Status status = move_flushed(*file);
     if (!status.ok()) log::warning("{}", status.message());
   }
@@ -503,7 +503,7 @@ void Session::move_passed_files() {
   const auto now = std::chrono::steady_clock::now();
   const std::vector<RoutedFile*> writers = writers_;
   for (RoutedFile* file : writers) {
-    if (file->passed_ < kPassed || now - file->opened_ < kAtLeast) continue;
+    if (file->passed_ < kPassed || now - file->opened_ < kAtLeast || !file->open_) continue;
     warn_once(fmt::format("'{}' stays open", file->absolute_),
               "it is written at its name from now on, without protection, so that other files can "
               "be protected; close a file to have it protected");
@@ -541,6 +541,7 @@ Result<std::unique_ptr<File>> Session::write_at_name(File& source, const std::st
 
 Status Session::move_to_name(RoutedFile& file) {
   std::unique_lock alone(file.mutex_);
+  if (!file.open_) return {};  // another thread has just closed it, and is about to say so
   auto target = write_at_name(*file.file_, file.absolute_, file.held_lock_);
   if (!target.ok()) return target.status().with_context("while moving an open file to its name");
   file.file_ = std::move(*target);

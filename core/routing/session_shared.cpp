@@ -780,7 +780,7 @@ void Session::forget_moved(const std::string& absolute, std::string_view why) {
 }
 
 // Collective over the world, with the lock held: as move_passed_files(). The first process of each
-// file says when it is time.
+// file says when it is time; if a thread is in a collective call of the file, it is later.
 void Session::move_passed_shared() {
   constexpr int kPassed = 2;
   constexpr std::chrono::seconds kAtLeast(5);
@@ -800,10 +800,12 @@ void Session::move_open_shared(std::string_view why,
                                const std::function<bool(const SharedWindowFile&)>& is_due) {
   const Sealing guard;
   Communicator& world = runtime_->context().world();
+  std::set<std::uint64_t> later;
   for (;;) {
     std::uint64_t proposed = 0;
     for (const auto& [absolute, file] : shared_window_) {
-      if (file.file != nullptr && file.first_rank == world.rank() && is_due(file)) {
+      const bool mine = file.file != nullptr && file.first_rank == world.rank();
+      if (mine && !later.contains(file.marker.id) && is_due(file)) {
         proposed = std::max(proposed, file.marker.id);
       }
     }
@@ -813,16 +815,20 @@ void Session::move_open_shared(std::string_view why,
         std::find_if(shared_window_.begin(), shared_window_.end(), [&](const auto& entry) {
           return entry.second.file != nullptr && entry.second.marker.id == id;
         });
-    if (found == shared_window_.end()) {
+    LogFile* const file = found != shared_window_.end() ? found->second.file : nullptr;
+    const bool free = file == nullptr || file->begin_move();
+    const bool all_free = world.all_true(free);
+    if (!all_free) {
+      later.insert(id);
+    } else if (file == nullptr) {
       (void)LogFile::watch_move(world);
-      continue;
-    }
-    const std::string absolute = found->first;
-    if (move_shared(absolute, *found->second.file, world).ok()) {
+    } else if (const std::string absolute = found->first;
+               move_shared(absolute, *file, world).ok()) {
       forget_moved(absolute, why);
     } else {
       found->second.passed = std::numeric_limits<int>::min();
     }
+    if (file != nullptr && free) file->end_move();
   }
 }
 

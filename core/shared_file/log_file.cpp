@@ -82,7 +82,10 @@ Status LogFile::publish() {
 Result<std::uint64_t> LogFile::read(std::span<const Range> ranges, std::span<std::byte> data) {
   if (plain_ != nullptr) return read_plain(*plain_, ranges, data);
   SCR_RETURN_IF_ERROR(publish());
-  return reader_->read(ranges, data);
+  auto count = reader_->read(ranges, data);
+  // It may have moved meanwhile, and its logs are gone.
+  if (!count.ok() && plain_ != nullptr) return read_plain(*plain_, ranges, data);
+  return count;
 }
 
 Result<std::uint64_t> LogFile::size() {
@@ -96,6 +99,7 @@ Result<std::uint64_t> LogFile::size() {
 
 // All have told the homes what they wrote before, and nobody writes meanwhile.
 Status LogFile::set_size(std::uint64_t size) {
+  const Collective call(*this);
   Communicator& comm = *options_.comm;
   if (File* const plain = plain_; plain != nullptr) {
     comm.barrier();  // nobody writes to the old file any more
@@ -115,6 +119,7 @@ Status LogFile::set_size(std::uint64_t size) {
 }
 
 Status LogFile::reserve(std::uint64_t size) {
+  const Collective call(*this);
   Communicator& comm = *options_.comm;
   if (plain_ != nullptr) {
     Status status;
@@ -217,6 +222,7 @@ Result<std::optional<std::uint32_t>> LogFile::finish_log(std::uint64_t size) {
 // process, Session::flushed()).
 Status LogFile::sync() {
   constexpr int kSyncsBeforeClose = 2;
+  const Collective call(*this);
   Communicator& comm = *options_.comm;
   if (File* const plain = plain_; plain != nullptr)
     return agree_all(comm, plain->sync(), "syncing a file");
@@ -235,6 +241,30 @@ namespace {
 constexpr const char* kMoving = "moving an open file to its name";
 
 }  // namespace
+
+LogFile::Collective::Collective(LogFile& file) : file_(file) {
+  std::unique_lock lock(file_.calls_mutex_);
+  file_.calls_changed_.wait(lock, [&] { return !file_.is_moving_; });
+  ++file_.collective_calls_;
+}
+
+LogFile::Collective::~Collective() {
+  const std::lock_guard lock(file_.calls_mutex_);
+  --file_.collective_calls_;
+}
+
+bool LogFile::begin_move() {
+  const std::lock_guard lock(calls_mutex_);
+  if (collective_calls_ > 0) return false;
+  is_moving_ = true;
+  return true;
+}
+
+void LogFile::end_move() {
+  const std::lock_guard lock(calls_mutex_);
+  is_moving_ = false;
+  calls_changed_.notify_all();
+}
 
 Status LogFile::copy_share(File& to, std::uint64_t size) {
   const Communicator& comm = *options_.comm;
@@ -299,6 +329,7 @@ void LogFile::tell_cost() const {
 }
 
 Status LogFile::close() {
+  const Collective call(*this);
   Communicator& comm = *options_.comm;
   Closed closed;
   if (plain_ != nullptr) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -69,11 +70,26 @@ class LogFile final : public SharedFile {
     std::function<Status()> commit;
   };
   // Collective over `comm`, which has all processes that have the file open. Others of it call
-  // watch_move().
+  // watch_move(). In a collective call of the file, or between begin_move() and end_move() on all.
   Status move(Communicator& comm, const Move& move);
+  // Not collective: from here until end_move() no collective call of the file begins, so that none
+  // finds it moved on some processes only. False: one is going on, and nothing is kept back.
+  bool begin_move();
+  void end_move();
   static Status watch_move(Communicator& comm);
 
  private:
+  // A collective call of the file, in the thread that does it.
+  class Collective {
+   public:
+    explicit Collective(LogFile& file);
+    ~Collective();
+    Collective(const Collective&) = delete;
+    Collective& operator=(const Collective&) = delete;
+
+   private:
+    LogFile& file_;
+  };
   Status copy_share(File& to, std::uint64_t size);
   Status publish_locked();
   Status take_over_base();
@@ -83,6 +99,10 @@ class LogFile final : public SharedFile {
 
   const Options options_;
   const std::shared_ptr<const Homes> homes_;
+  std::mutex calls_mutex_;  // of the next three; never held together with another
+  std::condition_variable calls_changed_;
+  int collective_calls_ = 0;  // going on
+  bool is_moving_ = false;
   std::mutex threads_;  // held from lock() to unlock()
   std::mutex mutex_;    // of the log and what follows
   std::unique_ptr<Log> log_;

@@ -8,7 +8,11 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
+#include <functional>
+#include <thread>
+#include <utility>
 
 #include "core/mpi/in_process_communicator.hpp"
 #include "core/runtime/program.hpp"
@@ -480,6 +484,80 @@ TEST_F(RanksTest, ARealFileThatAppearsWhileAWindowIsOpenIsOlderThanWhatIsWritten
     EXPECT_EQ(read(rank.session, "restart.h5"), "new");
     comm.barrier();
   });
+}
+
+// --- threads
+
+// A file whose close() lets something happen first.
+class SlowToClose final : public File {
+ public:
+  SlowToClose(std::unique_ptr<File> inner, std::function<void()> before)
+      : inner_(std::move(inner)), before_(std::move(before)) {}
+  Result<std::size_t> read_some(std::span<std::byte> buffer, std::uint64_t offset) override {
+    return inner_->read_some(buffer, offset);
+  }
+  Result<std::size_t> write_some(std::span<const std::byte> data, std::uint64_t offset) override {
+    return inner_->write_some(data, offset);
+  }
+  Result<FileInfo> info() override { return inner_->info(); }
+  Status truncate(std::uint64_t size) override { return inner_->truncate(size); }
+  Status allocate(std::uint64_t offset, std::uint64_t length) override {
+    return inner_->allocate(offset, length);
+  }
+  Status sync() override { return inner_->sync(); }
+  Status set_mode(mode_t mode) override { return inner_->set_mode(mode); }
+  Result<Mapping> map(std::uint64_t offset, std::size_t length) override {
+    return inner_->map(offset, length);
+  }
+  Status lock(LockMode mode, bool wait) override { return inner_->lock(mode, wait); }
+  Status unlock() override { return inner_->unlock(); }
+  Status close() override {
+    if (before_) std::exchange(before_, {})();
+    return inner_->close();
+  }
+  const std::string& path() const override { return inner_->path(); }
+  int descriptor() const override { return inner_->descriptor(); }
+
+ private:
+  std::unique_ptr<File> inner_;
+  std::function<void()> before_;
+};
+
+class SlowFileSystem final : public testing::ForwardingFileSystem {
+ public:
+  Result<std::unique_ptr<File>> open(const At& at, const OpenOptions& options) override {
+    SCR_ASSIGN_OR_RETURN(auto file, inner_.open(at, options));
+    if (!before_close || !at.path.ends_with("log.h5")) return file;
+    file = std::make_unique<SlowToClose>(std::move(file), std::exchange(before_close, {}));
+    return file;
+  }
+  std::function<void()> before_close;  // of the next "log.h5"
+};
+
+TEST_F(SessionTest, AFileThatOneThreadClosesIsNotMovedToItsNameByAnother) {
+  SlowFileSystem fs;
+  Session session(fs);
+  std::thread other;
+  // A collective point in another thread, where files that were flushed and are open move.
+  fs.before_close = [&] {
+    std::atomic<bool> voted = false;
+    other = std::thread([&session, &voted] {
+      (void)session.vote();
+      voted = true;
+    });
+    while (!voted) std::this_thread::yield();
+  };
+  auto opened = session.open(name("log.h5"), OpenOptions::create_truncate());
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  fill(*opened, "one");
+  ASSERT_TRUE(opened->routed->flush_hint().ok());
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(opened->file->close().ok());
+  other.join();
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(read(session, "log.h5"), "one");
+  session.finish();
+  EXPECT_EQ(real("log.h5"), "one");
 }
 
 // --- programs

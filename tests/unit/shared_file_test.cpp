@@ -53,12 +53,12 @@ OpenLog opener(const TemporaryDirectory& directory) {
 
 std::unique_ptr<LogFile> open_file(Communicator& comm, const std::shared_ptr<const Homes>& homes,
                                    const TemporaryDirectory& directory,
-                                   const std::shared_ptr<File>& base = nullptr) {
+                                   const std::shared_ptr<File>& base = nullptr,
+                                   LogFile::Options options = {}) {
   const auto rank = static_cast<std::uint32_t>(comm.rank());
   auto log = Log::create(real_file_system(), log_path(directory, rank));
   EXPECT_TRUE(log.ok());
   auto reader = std::make_unique<LogReader>(homes, kFile, opener(directory), /*sealed=*/false);
-  LogFile::Options options;
   options.comm = std::shared_ptr<Communicator>(&comm, [](Communicator*) {});
   options.id = kFile;
   options.place = {rank, 0, 1000 + rank};
@@ -283,6 +283,64 @@ TEST(SharedFile, CanBeMovedToItsNameWhileItIsOpen) {
     ASSERT_TRUE(file->close().ok());
   });
   EXPECT_EQ(std::filesystem::file_size(name), 50U);
+}
+
+// Processes that find it moved at different moments would not do the same number of agreements.
+TEST(SharedFile, IsNotMovedInTheMiddleOfACollectiveCall) {
+  const TemporaryDirectory directory;
+  Nodes nodes(1);
+  const auto homes = nodes.homes();
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    LogFile* file = nullptr;
+    int asked = 0;
+    LogFile::Options options;
+    options.synced = [&] {
+      ++asked;
+      EXPECT_FALSE(file->begin_move());
+      return Status();
+    };
+    const auto opened = open_file(comm, homes, directory, nullptr, options);
+    file = opened.get();
+    ASSERT_TRUE(file->sync().ok());
+    EXPECT_EQ(asked, comm.rank() == 0 ? 1 : 0);
+    EXPECT_TRUE(file->begin_move());
+    file->end_move();
+    ASSERT_TRUE(file->close().ok());
+  });
+}
+
+TEST(SharedFile, ACollectiveCallWaitsUntilItHasMoved) {
+  const TemporaryDirectory directory;
+  const std::string name = directory / "plain";
+  Nodes nodes(1);
+  const auto homes = nodes.homes();
+  InProcessWorld::run(1, [&](Communicator& comm) {
+    auto file = open_file(comm, homes, directory);
+    const Range range{0, 100};
+    ASSERT_TRUE(file->write(std::span(&range, 1), std::vector<std::byte>(100)).ok());
+    std::atomic<bool> done = false;
+    ASSERT_TRUE(file->begin_move());
+    std::thread other([&] {
+      EXPECT_TRUE(file->set_size(50).ok());
+      done = true;
+    });
+    LogFile::Move move;
+    move.open = [&](bool) {
+      OpenOptions options = OpenOptions::create_truncate();
+      options.access = OpenOptions::Access::kReadWrite;
+      return real_file_system().open(name, options);
+    };
+    move.commit = [&] {
+      EXPECT_EQ(std::filesystem::file_size(name), 100U);
+      EXPECT_FALSE(done);
+      return Status();
+    };
+    ASSERT_TRUE(file->move(comm, move).ok());
+    file->end_move();
+    other.join();
+    EXPECT_EQ(std::filesystem::file_size(name), 50U);
+    ASSERT_TRUE(file->close().ok());
+  });
 }
 
 TEST(SharedFile, ThePointerGivesEveryRankItsOwnPlace) {
