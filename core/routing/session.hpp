@@ -16,6 +16,7 @@
 // and the program runs as without it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -149,6 +150,7 @@ class Session {
     int number = 0;
     bool open = false;
     bool noted = false;                    // there is a marker already, although it is open
+    bool gone = false;                     // this process has deleted it while it was open
     shared_file::LogFile* file = nullptr;  // while it is open
     int passed = 0;                        // as of RoutedFile
     std::chrono::steady_clock::time_point opened;
@@ -226,6 +228,8 @@ class Session {
   Status forget_file(const std::string& absolute);
   Status let_go(const Copy& copy, const Route& route, const std::string& absolute);
   void hide(const std::string& absolute);
+  bool is_open_shared(const Copy& copy, const Route& route);
+  Status refuse_if_open(const Copy& copy, const Route& route, std::string_view what);
 
   // session_shared.cpp
   void find_homes();
@@ -240,6 +244,7 @@ class Session {
   Hash plan_shared(const SharedOpen& how, int processes);
   Result<std::unique_ptr<File>> open_version(const SharedOpen& how, const Hash& plan);
   std::unique_ptr<File> open_shared_copy(const Marker& marker);
+  std::function<Result<std::unique_ptr<File>>()> flushed_copy(const Marker& marker);
   Result<std::unique_ptr<shared_file::SharedFile>> open_each(
       const std::shared_ptr<Communicator>& comm, const SharedOpen& how, const Hash& plan);
   Result<std::unique_ptr<shared_file::SharedFile>> open_logs(
@@ -280,7 +285,10 @@ class Session {
   void forget_sealed(int dataset);
 
   // session_seal.cpp
-  bool has_open_writers() const { return !writers_.empty() || shared_open_ > 0; }
+  bool has_open_writers() const {
+    const auto is_open = [](const auto& entry) { return entry.second.open; };
+    return !writers_.empty() || std::ranges::any_of(shared_window_, is_open);
+  }
   bool has_something_to_seal() const {
     return !window_.empty() || !shared_window_.empty() || window_is_incomplete_;
   }
@@ -327,7 +335,6 @@ class Session {
   bool names_are_watched_ = true;      // the program's renames are seen
   bool seals_shared_ = false;          // some rank has one in the window being sealed
   bool window_is_incomplete_ = false;  // a file of this process could not be written
-  int shared_open_ = 0;                // of shared_window_
   std::int64_t next_index_ = 0;        // of files in the window
   int node_ = 0;                       // number of this one among nodes_
   std::vector<std::string> calls_;

@@ -248,7 +248,13 @@ void Session::settle_versions() {
 // Versions of this rank that others have overwritten since.
 void Session::drop_versions(const std::string& relative, const Hash& kinds) {
   const std::string absolute = prefix() + "/" + relative;
-  if (kinds.contains("LOGS")) forget_shared(absolute);
+  const auto logs = shared_window_.find(absolute);
+  if (kinds.contains("LOGS") && logs != shared_window_.end()) {
+    // Who deleted the file may have done so before it was closed and marked.
+    const SharedWindowFile& shared = logs->second;
+    if (shared.first_rank == runtime_->context().rank()) drop_marker(shared.marker);
+    forget_shared(absolute);
+  }
   const Hash* own = kinds.get("OWN");
   const auto file = window_.find(absolute);
   if (own == nullptr || file == window_.end()) return;

@@ -385,19 +385,23 @@ Result<std::unique_ptr<File>> Session::open_version(const SharedOpen& how, const
 
 std::unique_ptr<File> Session::open_shared_copy(const Marker& marker) {
   const bool sealed = marker.dataset != runtime_->window();
-  // What was flushed in the meantime is the same if it is of this very dataset, checked as a whole.
-  const auto flushed = [&fs = fs_, prefix = prefix(), file = marker.file, id = marker.dataset,
-                        created = marker.created]() -> Result<std::unique_ptr<File>> {
+  return shared_file::as_file(
+      std::make_unique<shared_file::LogReader>(
+          homes_, marker.id, log_opener(marker.dataset, marker.file, sealed), sealed),
+      prefix() + "/" + marker.file, flushed_copy(marker));
+}
+
+// Opens what was flushed since the marker was put. It is the same file if it is of this very
+// dataset, checked as a whole.
+std::function<Result<std::unique_ptr<File>>()> Session::flushed_copy(const Marker& marker) {
+  return [&fs = fs_, prefix = prefix(), file = marker.file, id = marker.dataset,
+          created = marker.created]() -> Result<std::unique_ptr<File>> {
     SCR_ASSIGN_OR_RETURN(const auto location, flush::locate(fs, prefix, file, id));
     if (location.dataset.created != created || !location.dataset.complete) {
       return not_found(fmt::format("'{}' of dataset {} is not in '{}'", file, id, prefix));
     }
     return flush::open_stored(fs, prefix, location, flush::Verify::kWhole);
   };
-  return shared_file::as_file(
-      std::make_unique<shared_file::LogReader>(
-          homes_, marker.id, log_opener(marker.dataset, marker.file, sealed), sealed),
-      prefix() + "/" + marker.file, flushed);
 }
 
 // A file of one process, or one that is only read: each opens it as any program would.
@@ -486,13 +490,9 @@ Result<std::unique_ptr<SharedFile>> Session::open_logs(const std::shared_ptr<Com
   if (!status.ok()) {
     if (comm->rank() == 0 && !goes_on && entry.marker.id != 0) (void)homes_->drop(entry.marker.id);
     const std::lock_guard lock(mutex_);
-    if (log) {  // else there is only what was there before
-      --shared_open_;
-      if (goes_on) {
-        window_is_incomplete_ = true;
-        log::error("'{}' is lost, for it could not be opened again: {}", absolute,
-                   status.message());
-      }
+    if (log && goes_on) {  // as it was closed: the log changes at the first write only
+      shared_window_.at(absolute).open = false;
+    } else if (log) {  // else there is only what was there before
       forget_shared(absolute);
     }
     return status;
@@ -601,7 +601,6 @@ Status Session::enter_shared_window(SharedWindowFile& entry, const std::string& 
   }
   entry.open = true;
   shared_window_[absolute] = entry;
-  ++shared_open_;
   return publish_log(entry);
 }
 
@@ -671,7 +670,8 @@ void Session::forget_older(SharedWindowFile& entry) {
 Status Session::shared_synced(const std::string& absolute) {
   const std::lock_guard lock(mutex_);
   const auto known = shared_window_.find(absolute);
-  if (known == shared_window_.end() || !runtime_ || known->second.noted) return {};
+  if (known == shared_window_.end() || !runtime_) return {};
+  if (known->second.noted || known->second.gone) return {};
   known->second.marker.written = now_ns();
   SCR_RETURN_IF_ERROR(markers_->put(known->second.marker, markers_visible()));
   known->second.noted = true;
@@ -693,7 +693,6 @@ Status Session::shared_closed(const std::string& absolute, const LogFile::Closed
   SharedWindowFile& entry = known->second;
   entry.open = false;
   entry.file = nullptr;
-  --shared_open_;
   if (!closed.status.ok()) {
     window_is_incomplete_ = true;
     if (first) {
@@ -711,7 +710,7 @@ Status Session::shared_closed(const std::string& absolute, const LogFile::Closed
   } else {
     runtime_->note_checksum(entry.path, closed.log_crc);
     forget_older(entry);
-    if (first) {
+    if (first && !entry.gone) {
       counts_.bytes += closed.size;
       entry.marker.written = now_ns();
       Status status = markers_->put(entry.marker, markers_visible());
@@ -772,11 +771,13 @@ void Session::forget_moved(const std::string& absolute, std::string_view why) {
     ++counts_.moved;
     (void)markers_->drop(marker);
   }
-  --shared_open_;
+  const bool gone = known->second.gone;
   shared_moved_.insert(absolute);
   hide(absolute);
   forget_older(known->second);
   forget_shared(absolute);
+  // Who has it open goes on with a file without a name.
+  if (gone) (void)fs_.remove_if_exists(absolute);
 }
 
 // Collective over the world, with the lock held: as move_passed_files(). The first process of each
@@ -860,7 +861,15 @@ Status Session::write_out(const SharedWindowFile& file, const std::string& to) {
 // Those that have nothing of it have no `file`. The same result everywhere.
 bool Session::write_out_together(const SharedWindowFile* file, const std::string& to) {
   Communicator& world = runtime_->context().world();
+  // It would have holes where one that wrote it has nothing any more.
+  const auto have = world.all_reduce(std::int64_t{file != nullptr ? 1 : 0}, ReduceOp::kSum);
+  const bool complete = file == nullptr || file->processes == have;
   Status status;
+  if (!complete) {
+    status = failed_precondition(
+        fmt::format("only {} of {} processes have what they wrote of it", have, file->processes));
+  }
+  if (!agree(world, status, "saving a shared file").ok()) return false;
   if (file != nullptr && file->first_rank == world.rank()) {
     // What a run that failed has left there is no part of it.
     auto made = fs_.open(to, OpenOptions::create_truncate());

@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/base/read_only_file.hpp"
 #include "core/mpi/in_process_communicator.hpp"
 #include "core/routing/shared_open.hpp"
+#include "tests/unit/forwarding_filesystem.hpp"
 #include "tests/unit/session_fixture.hpp"
 
 namespace scr::routing {
@@ -153,6 +155,167 @@ TEST_F(SharedSessionTest, AFileThatIsReadAfterTheEndAndWasNotFlushedSaysSo) {
     rank.session.finish();
     EXPECT_THAT(opened->file->info().status().message(), HasSubstr("the run has ended"));
     ASSERT_TRUE(opened->file->close().ok());
+  });
+}
+
+// --- names of files that are open
+
+TEST_F(SharedSessionTest, AFileThatIsDeletedWhileItIsOpenIsGoneAndOthersAreSealed) {
+  for (const int who : {0, 1}) {
+    const std::string gone = "gone" + std::to_string(who) + ".h5";
+    InProcessWorld::run(2, [&](Communicator& comm) {
+      Rank rank(comm);
+      write_together(rank, gone, 'o');
+      rank.look();
+      auto file = open_together(rank, gone);
+      ASSERT_TRUE(file.ok()) << file.status().message();
+      put(rank, **file, 'a');
+      ASSERT_TRUE((*file)->sync().ok());
+      if (comm.rank() == who) {
+        EXPECT_TRUE(rank.session.remove(name(gone)).ok());
+      }
+      comm.barrier();
+      put(rank, **file, 'b');
+      ASSERT_TRUE((*file)->close().ok());
+      const std::string kept = "kept" + std::to_string(who) + ".h5";
+      write_together(rank, kept, 'c');
+      rank.look();
+      EXPECT_EQ(real(kept), "cc");
+      EXPECT_EQ(real(gone), "missing");
+      EXPECT_FALSE(rank.session.open(name(gone), OpenOptions::read()).ok());
+      comm.barrier();
+      write_together(rank, gone, 'd');
+      rank.session.finish();
+    });
+    EXPECT_EQ(real(gone), "dd");
+  }
+}
+
+TEST_F(SharedSessionTest, AFileThatWasDeletedAndIsNeverClosedIsGoneAtTheEnd) {
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    auto file = open_together(rank, "f.h5");
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    put(rank, **file, 'a');
+    comm.barrier();
+    if (comm.rank() == 0) {
+      EXPECT_TRUE(rank.session.remove(name("f.h5")).ok());
+    }
+    rank.session.finish();
+    comm.barrier();
+    EXPECT_EQ(real("f.h5"), "missing");
+    ASSERT_TRUE((*file)->close().ok());
+  });
+}
+
+TEST_F(SharedSessionTest, AFileThatIsOpenIsNeitherRenamedNorChangedInSize) {
+  InProcessWorld::run(3, [&](Communicator& comm) {
+    Rank rank(comm);
+    if (comm.rank() == 0) write(rank.session, "other.h5", "other");
+    const auto two = comm.split(comm.rank() < 2 ? 0 : 1, comm.rank());
+    std::unique_ptr<SharedFile> file;
+    if (comm.rank() < 2) {
+      SharedOpen how;
+      how.name = name("f.h5");
+      how.write = how.create = true;
+      auto opened = rank.session.open_shared(two->duplicate(), how);
+      ASSERT_TRUE(opened.ok()) << opened.status().message();
+      file = std::move(*opened);
+      put(rank, *file, 'a');
+      ASSERT_TRUE(file->sync().ok());
+    }
+    comm.barrier();
+    // Of those that have it open, and of others.
+    if (comm.rank() != 1) {
+      for (const auto& refused : {rank.session.renamed(name("f.h5"), name("g.h5")),
+                                  rank.session.renamed(name("other.h5"), name("f.h5")),
+                                  rank.session.truncated(name("f.h5"), 1)}) {
+        EXPECT_EQ(refused.status().errno_value(), EBUSY);
+        EXPECT_THAT(refused.status().message(), HasSubstr("f.h5' cannot be"));
+      }
+    }
+    comm.barrier();
+    if (file) {
+      put(rank, *file, 'b');
+      ASSERT_TRUE(file->close().ok());
+    }
+    comm.barrier();
+    if (comm.rank() == 2) {
+      EXPECT_TRUE(*rank.session.renamed(name("f.h5"), name("g.h5")));
+    }
+    rank.look();
+    EXPECT_EQ(real("g.h5"), "bb");
+    EXPECT_EQ(real("other.h5"), "other");
+    EXPECT_EQ(real("f.h5"), "missing");
+    rank.session.finish();
+  });
+}
+
+// --- failures
+
+// Does not open a log again while it is told not to.
+class UnreopenedLogs final : public testing::ForwardingFileSystem {
+ public:
+  Result<std::unique_ptr<File>> open(const At& at, const OpenOptions& options) override {
+    const bool again = options.access != OpenOptions::Access::kRead && !options.create;
+    if (fails && again && at.path.ends_with(".scrlog"))
+      return errno_status(EMFILE, "open", at.path);
+    return inner_.open(at, options);
+  }
+  bool fails = false;
+};
+
+TEST_F(SharedSessionTest, AClosedFileThatOneRankCannotOpenAgainStaysAsItIs) {
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    UnreopenedLogs fs;
+    Rank rank(comm, {}, fs);
+    write_together(rank, "f.h5", 'a');
+    write_together(rank, "g.h5", 'a');
+    fs.fails = comm.rank() == 1;
+    for (const char* file : {"f.h5", "g.h5"}) {
+      auto opened = open_together(rank, file);
+      ASSERT_FALSE(opened.ok());
+      EXPECT_EQ(read(rank.session, file), "aa");
+    }
+    fs.fails = false;
+    comm.barrier();
+    write_together(rank, "g.h5", 'b');
+    rank.look();
+    EXPECT_EQ(real("f.h5"), "aa");
+    EXPECT_EQ(real("g.h5"), "bb");
+    rank.session.finish();
+  });
+}
+
+// --- other nodes
+
+TEST_F(SharedSessionTest, AFileOfAnotherNodeIsReadOnWhenItsDatasetHasLeftTheCache) {
+  set("SCR_SERVICE_INTERFACE", "lo");
+  set("SCR_CACHE_SIZE", "1");
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    // Both nodes have one directory for their caches, but ask each other nevertheless.
+    const std::string store = "STORE=" + (directory_ / "cache") + " GROUP=WORLD COUNT=1";
+    Rank rank(comm, {store}, file_system(), "node" + std::to_string(comm.rank()));
+    if (comm.rank() == 0) write(rank.session, "a.h5", "one");
+    comm.barrier();
+    auto opened = comm.rank() == 1 ? rank.session.open(name("a.h5"), OpenOptions::read())
+                                   : Result<Session::Opened>(not_found(""));
+    if (comm.rank() == 1) {
+      ASSERT_TRUE(opened.ok()) << opened.status().message();
+      ASSERT_THAT(opened->file->info()->device, ::testing::Ge(kOwnDevice)) << "not remote";
+    }
+    rank.look();
+    for (const char* next : {"b.h5", "c.h5"}) {
+      if (comm.rank() == 0) write(rank.session, next, next);
+      rank.look();
+    }
+    if (comm.rank() == 1) {
+      std::string text(3, ' ');
+      const Status status = opened->file->read_exactly(std::as_writable_bytes(std::span(text)), 0);
+      EXPECT_EQ(text, "one") << status.message();
+      EXPECT_TRUE(opened->file->close().ok());
+    }
+    rank.session.finish();
   });
 }
 

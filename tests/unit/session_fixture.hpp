@@ -95,11 +95,13 @@ class SessionTest : public ::testing::Test {
 
 // A rank of a program.
 struct Rank {
-  Session session{file_system()};
+  Session session;
   Communicator& world;
 
-  explicit Rank(Communicator& comm, const std::vector<std::string>& calls = {}) : world(comm) {
-    auto runtime = Runtime::start(file_system(), comm.duplicate(), "node0",
+  explicit Rank(Communicator& comm, const std::vector<std::string>& calls = {},
+                FileSystem& fs = file_system(), const std::string& host = "node0")
+      : session(fs), world(comm) {
+    auto runtime = Runtime::start(fs, comm.duplicate(), host,
                                   {.calls = calls, .mode = config::Mode::kTransparent});
     EXPECT_TRUE(runtime.ok()) << runtime.status().message();
     session.attach(std::move(*runtime), calls);
