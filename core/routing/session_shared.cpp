@@ -463,6 +463,13 @@ Result<std::unique_ptr<SharedFile>> Session::open_logs(const std::shared_ptr<Com
   if (auto text = plan.value("GENERATION")) {
     SCR_ASSIGN_OR_RETURN(generation, plan.require_uint("GENERATION"));
   }
+  {
+    const std::lock_guard lock(mutex_);
+    const auto dropped = dropped_shared_.find(route.relative);
+    if (dropped != dropped_shared_.end()) generation = std::max(generation, dropped->second + 1);
+  }
+  // Any of them may have deleted the file before, and the new one is not to go with it.
+  generation = comm->all_reduce(generation, ReduceOp::kMax);
   std::shared_ptr<File> base;
   Status status;
   if (!goes_on && plan.value("EXISTS") == "1") {
@@ -516,6 +523,11 @@ Result<std::unique_ptr<SharedFile>> Session::open_logs(const std::shared_ptr<Com
     if (first) release_claim(plan);
     return known;
   };
+  options.gone = [this, absolute] {
+    const std::lock_guard lock(mutex_);
+    const auto known = shared_window_.find(absolute);
+    return known != shared_window_.end() && known->second.gone;
+  };
   // Others can open the file once it is synced, but what it has of an older version they would not
   // find.
   if (!base) options.synced = [this, absolute] { return shared_synced(absolute); };
@@ -538,7 +550,7 @@ Result<std::unique_ptr<SharedFile>> Session::open_logs(const std::shared_ptr<Com
 bool Session::is_same_shared(const std::string& absolute, const Hash& plan, int processes) {
   const std::lock_guard lock(mutex_);
   const auto known = shared_window_.find(absolute);
-  return known != shared_window_.end() && !known->second.open &&
+  return known != shared_window_.end() && !known->second.open && !known->second.gone &&
          known->second.processes == processes &&
          plan.value("ID") == std::to_string(known->second.marker.id);
 }
@@ -693,6 +705,7 @@ Status Session::shared_closed(const std::string& absolute, const LogFile::Closed
   SharedWindowFile& entry = known->second;
   entry.open = false;
   entry.file = nullptr;
+  entry.gone = entry.gone || closed.gone;
   if (!closed.status.ok()) {
     window_is_incomplete_ = true;
     if (first) {
@@ -710,7 +723,9 @@ Status Session::shared_closed(const std::string& absolute, const LogFile::Closed
   } else {
     runtime_->note_checksum(entry.path, closed.log_crc);
     forget_older(entry);
-    if (first && !entry.gone) {
+    if (first && entry.gone) {  // the rest is dropped when the window is sealed
+      if (entry.noted) drop_marker(entry.marker);
+    } else if (first) {
       counts_.bytes += closed.size;
       entry.marker.written = now_ns();
       Status status = markers_->put(entry.marker, markers_visible());

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <numeric>
 #include <thread>
@@ -342,7 +343,10 @@ Status LogFile::close() {
   Status mine = publish();
   if (mine.ok()) mine = failure_;
   closed.status = agree_all(comm, mine, "closing a file");
-  closed.written = comm.any_true(written_);
+  std::array<std::int64_t, 2> facts = {written_ ? 1 : 0, options_.gone && options_.gone() ? 1 : 0};
+  comm.all_reduce(facts, ReduceOp::kMax);
+  closed.written = facts[0] != 0;
+  closed.gone = facts[1] != 0;
   if (closed.written && closed.status.ok() && reader_->base() != nullptr) {
     closed.status = agree_all(comm, take_over_base(), "closing a file");
   }

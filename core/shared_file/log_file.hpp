@@ -20,6 +20,7 @@ class LogFile final : public SharedFile {
     Status status;
     bool written = false;  // by some process: there is a new version
     bool plain = false;    // it is at its name already, see move()
+    bool gone = false;     // some process has deleted it
     std::uint64_t size = 0;
     std::optional<std::uint32_t> log_crc;  // of this process's log, if it is known
   };
@@ -34,6 +35,8 @@ class LogFile final : public SharedFile {
     bool created = false;  // there was no such file, so there is one now, even if nobody writes
     // Not collective: told at the end of close(), with the same status on all processes.
     std::function<Status(const Closed&)> closed;
+    // Not collective: this process has deleted the file since it was opened.
+    std::function<bool()> gone;
     // Not collective: told on the first process when it has published what it wrote before a sync.
     std::function<Status()> synced;
     // Collective: told when the file was synced so often that it must be meant to stay open.

@@ -163,8 +163,12 @@ TEST_F(SharedSessionTest, AFileThatIsReadAfterTheEndAndWasNotFlushedSaysSo) {
 TEST_F(SharedSessionTest, AFileThatIsDeletedWhileItIsOpenIsGoneAndOthersAreSealed) {
   for (const int who : {0, 1}) {
     const std::string gone = "gone" + std::to_string(who) + ".h5";
+    const std::string kept = "kept" + std::to_string(who) + ".h5";
     InProcessWorld::run(2, [&](Communicator& comm) {
       Rank rank(comm);
+      const auto is_missing = [&] {
+        return real(gone) == "missing" && !rank.session.open(name(gone), OpenOptions::read()).ok();
+      };
       write_together(rank, gone, 'o');
       rank.look();
       auto file = open_together(rank, gone);
@@ -177,17 +181,44 @@ TEST_F(SharedSessionTest, AFileThatIsDeletedWhileItIsOpenIsGoneAndOthersAreSeale
       comm.barrier();
       put(rank, **file, 'b');
       ASSERT_TRUE((*file)->close().ok());
-      const std::string kept = "kept" + std::to_string(who) + ".h5";
+      EXPECT_TRUE(is_missing());
+      comm.barrier();
       write_together(rank, kept, 'c');
       rank.look();
       EXPECT_EQ(real(kept), "cc");
-      EXPECT_EQ(real(gone), "missing");
-      EXPECT_FALSE(rank.session.open(name(gone), OpenOptions::read()).ok());
+      EXPECT_TRUE(is_missing());
       comm.barrier();
-      write_together(rank, gone, 'd');
       rank.session.finish();
     });
-    EXPECT_EQ(real(gone), "dd");
+  }
+}
+
+TEST_F(SharedSessionTest, AFileThatOneRankDeletedIsMadeAnewInTheSameWindow) {
+  for (const int who : {0, 1}) {
+    for (const bool open : {false, true}) {
+      const std::string again = "again" + std::to_string(who) + (open ? "o" : "c") + ".h5";
+      InProcessWorld::run(2, [&](Communicator& comm) {
+        Rank rank(comm);
+        auto file = open_together(rank, again);
+        ASSERT_TRUE(file.ok()) << file.status().message();
+        put(rank, **file, 'a');
+        if (!open) {
+          ASSERT_TRUE((*file)->close().ok());
+        }
+        comm.barrier();
+        if (comm.rank() == who) {
+          EXPECT_TRUE(rank.session.remove(name(again)).ok());
+        }
+        comm.barrier();
+        if (open) {
+          ASSERT_TRUE((*file)->close().ok());
+        }
+        write_together(rank, again, 'n');
+        rank.look();
+        EXPECT_EQ(real(again), "nn");
+        rank.session.finish();
+      });
+    }
   }
 }
 
