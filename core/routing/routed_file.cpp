@@ -1,6 +1,7 @@
 #include "core/routing/routed_file.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <mutex>
 
@@ -104,8 +105,15 @@ int RoutedFile::descriptor() const {
 
 Status RoutedFile::close() {
   if (!open_) return {};
-  open_ = false;
-  Status status = file_->close();
+  Status status;
+  {
+    // Another thread may be about to move it to its name; not so in the child of a fork, where the
+    // lock may be held by a thread that the child does not have.
+    std::unique_lock lock(mutex_, std::defer_lock);
+    if (getpid() == session_.pid_) lock.lock();
+    if (!open_.exchange(false)) return {};
+    status = file_->close();
+  }
   Status noted = session_.closed(*this, status);
   return status.ok() ? noted : status;
 }

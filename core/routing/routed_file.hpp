@@ -69,12 +69,12 @@ class RoutedFile final : public File {
 
   Session& session_;
   const std::string absolute_;
-  mutable std::shared_mutex mutex_;  // held alone only to replace the file
+  mutable std::shared_mutex mutex_;  // held alone only to replace or close the file
   std::unique_ptr<File> file_;
   std::atomic<Role> role_;
   std::atomic<int> held_lock_ = 0;
   std::atomic<bool> cut_off_ = false;  // what is written would reach nobody
-  bool open_ = true;
+  std::atomic<bool> open_ = true;      // changes under the mutex
   // Under the session's lock:
   int flushes_ = 0;
   int passed_ = 0;  // times that the program went on to write and close others meanwhile

@@ -263,6 +263,11 @@ void Session::finish() {
   note_flushed();
   report(runtime_->context().world());
   counts_ = {};
+  {
+    // Files that are still open for reading are read from where they were flushed to.
+    const std::unique_lock ending(services_mutex_);
+    services_ended_ = true;
+  }
   homes_.reset();
   server_.reset();
   exports_.reset();

@@ -16,6 +16,7 @@
 // and the program runs as without it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -25,6 +26,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -148,6 +150,7 @@ class Session {
     int number = 0;
     bool open = false;
     bool noted = false;                    // there is a marker already, although it is open
+    bool gone = false;                     // this process has deleted it while it was open
     shared_file::LogFile* file = nullptr;  // while it is open
     int passed = 0;                        // as of RoutedFile
     std::chrono::steady_clock::time_point opened;
@@ -225,11 +228,14 @@ class Session {
   Status forget_file(const std::string& absolute);
   Status let_go(const Copy& copy, const Route& route, const std::string& absolute);
   void hide(const std::string& absolute);
+  bool is_open_shared(const Copy& copy, const Route& route);
+  Status refuse_if_open(const Copy& copy, const Route& route, std::string_view what);
 
   // session_shared.cpp
   void find_homes();
   bool can_reach_all(const std::vector<service::Endpoint>& nodes, bool complete);
   flush::OpenSharedLog dataset_logs(int dataset, bool sealed);
+  static Status run_has_ended();
   shared_file::OpenLog log_opener(int dataset, const std::string& relative, bool sealed);
   Route shared_route(const std::string& absolute, const SharedOpen& how);
   std::string name_to_claim(const SharedOpen& how);
@@ -238,6 +244,7 @@ class Session {
   Hash plan_shared(const SharedOpen& how, int processes);
   Result<std::unique_ptr<File>> open_version(const SharedOpen& how, const Hash& plan);
   std::unique_ptr<File> open_shared_copy(const Marker& marker);
+  std::function<Result<std::unique_ptr<File>>()> flushed_copy(const Marker& marker);
   Result<std::unique_ptr<shared_file::SharedFile>> open_each(
       const std::shared_ptr<Communicator>& comm, const SharedOpen& how, const Hash& plan);
   Result<std::unique_ptr<shared_file::SharedFile>> open_logs(
@@ -274,11 +281,14 @@ class Session {
   static void tell_of_conflict(const std::string& absolute, const std::string& kept);
   bool write_out_together(const SharedWindowFile* file, const std::string& to);
   Status write_out(const SharedWindowFile& file, const std::string& to);
-  Status announce_log(const FilemapEntry& entry, const FileMeta& meta);
+  Status announce_log(const FilemapEntry& entry, const FileMeta& meta, bool is_newest);
   void forget_sealed(int dataset);
 
   // session_seal.cpp
-  bool has_open_writers() const { return !writers_.empty() || shared_open_ > 0; }
+  bool has_open_writers() const {
+    const auto is_open = [](const auto& entry) { return entry.second.open; };
+    return !writers_.empty() || std::ranges::any_of(shared_window_, is_open);
+  }
   bool has_something_to_seal() const {
     return !window_.empty() || !shared_window_.empty() || window_is_incomplete_;
   }
@@ -288,8 +298,10 @@ class Session {
   void drop_missing();
   void settle_versions();
   void drop_versions(const std::string& relative, const Hash& kinds);
-  void announce_cached(const CachedDataset& dataset, std::set<std::string>& newer);
-  Status announce_entry(const FilemapEntry& entry, int& number, const std::set<std::string>& newer);
+  using NewestVersions = std::map<std::string, int>;  // relative name -> dataset
+  NewestVersions newest_cached(const std::set<int>& unreadable);
+  bool announce_cached(const CachedDataset& dataset, const NewestVersions& newest);
+  Status announce_entry(const FilemapEntry& entry, int& number, const NewestVersions& newest);
   void hide_shared(const FilemapEntry& entry);
   bool is_flushed_again(const std::string& relative, int id);
   void note_dataset_flushed(int id);
@@ -323,7 +335,6 @@ class Session {
   bool names_are_watched_ = true;      // the program's renames are seen
   bool seals_shared_ = false;          // some rank has one in the window being sealed
   bool window_is_incomplete_ = false;  // a file of this process could not be written
-  int shared_open_ = 0;                // of shared_window_
   std::int64_t next_index_ = 0;        // of files in the window
   int node_ = 0;                       // number of this one among nodes_
   std::vector<std::string> calls_;
@@ -362,7 +373,10 @@ class Session {
   std::string endpoint_;    // of this node's server, as text
   shared_file::Home home_;  // of this node, if it has the server
   std::shared_ptr<const std::vector<service::Endpoint>> nodes_;  // by number
-  std::unique_ptr<shared_file::Homes> homes_;
+  std::shared_ptr<const shared_file::Homes> homes_;
+  // Held by who uses the services of the nodes without mutex_; alone to end that.
+  mutable std::shared_mutex services_mutex_;
+  bool services_ended_ = false;
   std::vector<std::string> warned_;
 
   struct Counts {

@@ -8,6 +8,7 @@
 
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
+#include "core/routing/fallback_file.hpp"
 #include "core/routing/job_cache.hpp"
 #include "core/routing/session.hpp"
 #include "flush/flush.hpp"
@@ -300,7 +301,8 @@ Result<std::unique_ptr<File>> Session::open_copy(const Copy& copy, const std::st
       service::RemoteOptions options;
       const bool may_change = runtime_ && copy.dataset == runtime_->window();
       if (may_change) options.cached_blocks = 0;
-      return service::open_remote(endpoint, *key_, copy.marker.id, options);
+      return open_with_fallback(service::open_remote(endpoint, *key_, copy.marker.id, options),
+                                flushed_copy(copy.marker));
     }
     case Copy::Where::kShared:
       return open_shared_copy(copy.marker);
@@ -489,7 +491,7 @@ Status Session::flushed(RoutedFile& file) {
 void Session::move_flushed_files() {
   const std::vector<RoutedFile*> writers = writers_;
   for (RoutedFile* file : writers) {
-    if (file->flushes_ == 0) continue;
+    if (file->flushes_ == 0 || !file->open_) continue;
     Status status = move_flushed(*file);
     if (!status.ok()) log::warning("{}", status.message());
   }
@@ -503,7 +505,7 @@ void Session::move_passed_files() {
   const auto now = std::chrono::steady_clock::now();
   const std::vector<RoutedFile*> writers = writers_;
   for (RoutedFile* file : writers) {
-    if (file->passed_ < kPassed || now - file->opened_ < kAtLeast) continue;
+    if (file->passed_ < kPassed || now - file->opened_ < kAtLeast || !file->open_) continue;
     warn_once(fmt::format("'{}' stays open", file->absolute_),
               "it is written at its name from now on, without protection, so that other files can "
               "be protected; close a file to have it protected");
@@ -541,6 +543,7 @@ Result<std::unique_ptr<File>> Session::write_at_name(File& source, const std::st
 
 Status Session::move_to_name(RoutedFile& file) {
   std::unique_lock alone(file.mutex_);
+  if (!file.open_) return {};  // another thread has just closed it, and is about to say so
   auto target = write_at_name(*file.file_, file.absolute_, file.held_lock_);
   if (!target.ok()) return target.status().with_context("while moving an open file to its name");
   file.file_ = std::move(*target);
@@ -653,8 +656,18 @@ Result<bool> Session::unlinked(std::string_view name) {
   if (!route.routed()) return false;
   absolute = prefix() + "/" + route.relative;
   SCR_ASSIGN_OR_RETURN(const Copy copy, find(route, absolute));
+  const auto known = shared_window_.find(absolute);
+  const bool open = known != shared_window_.end() && known->second.open;
+  if (open) {
+    // It is dropped when the window is sealed; until then those that have it open may go on.
+    known->second.gone = true;
+    std::uint64_t& generation = dropped_shared_[route.relative];
+    generation = std::max(generation, known->second.marker.generation + 1);
+  }
   if (copy.lost) {
     SCR_RETURN_IF_ERROR(markers_->drop(copy.marker));
+  } else if (copy.where == Copy::Where::kNowhere && open) {
+    return true;
   } else if (copy.where == Copy::Where::kNowhere || copy.where == Copy::Where::kPlain) {
     hide(absolute);
     return false;
@@ -676,6 +689,7 @@ Result<bool> Session::truncated(std::string_view name, std::uint64_t size) {
     const std::string absolute = prefix() + "/" + route.relative;
     SCR_ASSIGN_OR_RETURN(const Copy copy, find(route, absolute));
     if (copy.lost) return no_data(absolute, copy.marker);
+    SCR_RETURN_IF_ERROR(refuse_if_open(copy, route, "changed in size"));
     if (copy.where == Copy::Where::kNowhere || copy.where == Copy::Where::kPlain) return false;
   }
   SCR_ASSIGN_OR_RETURN(Opened opened, open(name, OpenOptions::read_write()));
@@ -692,8 +706,10 @@ Status Session::let_go(const Copy& copy, const Route& route, const std::string& 
   if (file_in_window(absolute) != nullptr) return forget_file(absolute);
   if (copy.where == Copy::Where::kShared && copy.dataset == runtime_->window()) {
     // The other processes learn of it when the window is sealed.
-    dropped_shared_[route.relative] = copy.generation + 1;
-    forget_shared(absolute);
+    std::uint64_t& generation = dropped_shared_[route.relative];
+    generation = std::max(generation, copy.generation + 1);
+    const auto known = shared_window_.find(absolute);
+    if (known != shared_window_.end() && !known->second.open) forget_shared(absolute);
     return markers_->drop(copy.marker);
   }
   hide(absolute);
@@ -703,6 +719,30 @@ Status Session::let_go(const Copy& copy, const Route& route, const std::string& 
     gone_[copy.dataset][route.relative] = cached.ok() ? cached->mtime_ns : copy.marker.written;
   }
   return copy.marker.file.empty() ? Status() : markers_->drop(copy.marker);
+}
+
+// Several processes have it open for writing: this one among them, or others that have synced it.
+bool Session::is_open_shared(const Copy& copy, const Route& route) {
+  const auto known = shared_window_.find(prefix() + "/" + route.relative);
+  if (known != shared_window_.end()) return known->second.open;
+  const bool written_now = copy.where == Copy::Where::kShared && copy.dataset == runtime_->window();
+  if (!written_now) return false;
+  // Who has it open has claimed its name.
+  const auto rank = static_cast<std::uint64_t>(runtime_->context().rank());
+  const std::uint64_t owner = (rank << 32U) + ++claims_;
+  const auto claimed = homes_->claim(route.relative, owner);
+  if (claimed.ok() && *claimed) (void)homes_->release(route.relative, owner);
+  return claimed.ok() && !*claimed;
+}
+
+// They would go on to write what nobody gets.
+Status Session::refuse_if_open(const Copy& copy, const Route& route, std::string_view what) {
+  if (!is_open_shared(copy, route)) return {};
+  return {StatusCode::kFailedPrecondition,
+          fmt::format("'{}/{}' cannot be {}: several processes have it open for writing; close it "
+                      "before",
+                      prefix(), route.relative, what),
+          EBUSY};
 }
 
 void Session::hide(const std::string& absolute) {
@@ -749,6 +789,7 @@ Result<bool> Session::renamed(std::string_view from, std::string_view to) {
   const std::string old_name = prefix() + "/" + old_route.relative;
   SCR_ASSIGN_OR_RETURN(const Copy copy, find(old_route, old_name));
   if (copy.lost) return no_data(old_name, copy.marker);
+  SCR_RETURN_IF_ERROR(refuse_if_open(copy, old_route, "renamed"));
   if (copy.where == Copy::Where::kNowhere) return false;  // for the system to say
   if (!route.routed()) {
     if (!is_at_name(copy, old_name)) {
@@ -760,6 +801,7 @@ Result<bool> Session::renamed(std::string_view from, std::string_view to) {
   const std::string new_name = prefix() + "/" + route.relative;
   if (old_name == new_name) return false;
   SCR_ASSIGN_OR_RETURN(const Copy replaced, find(route, new_name));
+  SCR_RETURN_IF_ERROR(refuse_if_open(replaced, route, "replaced"));
   const bool is_free = replaced.where == Copy::Where::kNowhere || is_at_name(replaced, new_name);
   if (copy.where == Copy::Where::kPlain || (is_free && is_at_name(copy, old_name))) {
     if (replaced.lost) SCR_RETURN_IF_ERROR(markers_->drop(replaced.marker));

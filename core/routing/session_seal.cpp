@@ -21,6 +21,12 @@ std::uint64_t number(const Hash& hash, std::string_view key) {
   return value.ok() ? *value : 0;
 }
 
+// The rank that looks after a name.
+std::string keeper_of(const std::string& relative, const Communicator& world) {
+  return std::to_string(crc32(std::as_bytes(std::span(relative))) %
+                        static_cast<std::uint32_t>(world.size()));
+}
+
 }  // namespace
 
 // --- collective points ---------------------------------------------------------------------------
@@ -207,9 +213,7 @@ void Session::settle_versions() {
   Hash send;
   const auto tell = [&](const std::string& relative, const char* kind, std::uint64_t generation,
                         std::uint64_t id) {
-    const auto home =
-        crc32(std::as_bytes(std::span(relative))) % static_cast<std::uint32_t>(world.size());
-    Hash& entry = send.at(std::to_string(home)).at(relative).at(kind);
+    Hash& entry = send.at(keeper_of(relative, world)).at(relative).at(kind);
     entry.set_value("GENERATION", generation);
     entry.set_value("HOST", host());
     entry.set_value("ID", id);
@@ -244,7 +248,13 @@ void Session::settle_versions() {
 // Versions of this rank that others have overwritten since.
 void Session::drop_versions(const std::string& relative, const Hash& kinds) {
   const std::string absolute = prefix() + "/" + relative;
-  if (kinds.contains("LOGS")) forget_shared(absolute);
+  const auto logs = shared_window_.find(absolute);
+  if (kinds.contains("LOGS") && logs != shared_window_.end()) {
+    // Who deleted the file may have done so before it was closed and marked.
+    const SharedWindowFile& shared = logs->second;
+    if (shared.first_rank == runtime_->context().rank()) drop_marker(shared.marker);
+    forget_shared(absolute);
+  }
   const Hash* own = kinds.get("OWN");
   const auto file = window_.find(absolute);
   if (own == nullptr || file == window_.end()) return;
@@ -336,9 +346,12 @@ void Session::adopt_restart() {
   if (!status.ok()) log::warning("{}", status.message());
   context.world().barrier();
   const std::vector<CachedDataset> datasets = runtime_->cached();
-  std::set<std::string> known_files;
+  std::set<int> unreadable;
+  NewestVersions versions = newest_cached(unreadable);
   for (auto dataset = datasets.rbegin(); dataset != datasets.rend(); ++dataset) {
-    if (dataset->usable) announce_cached(*dataset, known_files);
+    if (!dataset->usable || announce_cached(*dataset, versions)) continue;
+    unreadable.insert(dataset->dataset.id);
+    versions = newest_cached(unreadable);
   }
   if (context.rank() == 0 && newest.ok() && *newest) {
     log::info("restart from the cache: '{}'", **newest);
@@ -381,35 +394,92 @@ bool Session::settle_flushed(const Marker& marker) {
   return true;
 }
 
-// Where the files of a dataset that was already in the cache are now. `newer` are files of which a
-// newer dataset has been announced: of these nobody is to find an older version, whose note would
-// stay when that one is flushed.
-void Session::announce_cached(const CachedDataset& dataset, std::set<std::string>& newer) {
+namespace {
+
+// For each rank that told which dataset has a name, where another one has told of a newer one.
+Hash newer_than_told(const Hash& told) {
+  std::map<std::string, std::uint64_t> newest;
+  for (const Hash::Element& rank : told.elements()) {
+    for (const Hash::Element& name : rank.hash.elements()) {
+      std::uint64_t& known = newest[name.key];
+      known = std::max(known, number(name.hash, "DATASET"));
+    }
+  }
+  Hash answers;
+  for (const Hash::Element& rank : told.elements()) {
+    for (const Hash::Element& name : rank.hash.elements()) {
+      const std::uint64_t known = newest.at(name.key);
+      if (known <= number(name.hash, "DATASET")) continue;
+      answers.at(rank.key).at(name.key).set_value("DATASET", known);
+    }
+  }
+  return answers;
+}
+
+}  // namespace
+
+// Collective: of each name of which this process has a version in the cache, the dataset with the
+// newest one, which another process may have. The shared files of `unreadable` ones do not count.
+Session::NewestVersions Session::newest_cached(const std::set<int>& unreadable) {
+  NewestVersions newest;
+  for (const CachedDataset& dataset : runtime_->cached()) {
+    if (!dataset.usable) continue;
+    const int id = dataset.dataset.id;
+    for (const FilemapEntry* entry : runtime_->own_entries(dataset.dataset)) {
+      for (const FileMeta& meta : entry->files) {
+        const bool shared = !meta.shared.empty();
+        if (meta.type != FileType::kFull || (shared && unreadable.contains(id))) continue;
+        int& known = newest[shared ? meta.shared : meta.file];
+        known = std::max(known, id);
+      }
+    }
+  }
+  Communicator& world = runtime_->context().world();
+  if (world.size() == 1) return newest;
+  Hash send;
+  for (const auto& [relative, dataset] : newest) {
+    send.at(keeper_of(relative, world)).at(relative).set_value("DATASET", dataset);
+  }
+  Hash told;
+  Status status = exchange_hashes(world, send, told);
+  if (!status.ok()) log::error("{}", status.message());
+  Hash newer;
+  status = exchange_hashes(world, newer_than_told(told), newer);
+  if (!status.ok()) log::error("{}", status.message());
+  for (const Hash::Element& rank : newer.elements()) {
+    for (const Hash::Element& name : rank.hash.elements()) {
+      newest[name.key] = static_cast<int>(number(name.hash, "DATASET"));
+    }
+  }
+  return newest;
+}
+
+// Collective: where the files of a dataset that was already in the cache are now. Of a file of
+// which there is a `newest` version nobody is to find an older one, whose note would stay when that
+// one is flushed. False: its shared files cannot be read.
+bool Session::announce_cached(const CachedDataset& dataset, const NewestVersions& newest) {
   const int id = dataset.dataset.id;
   const auto entries = runtime_->own_entries(dataset.dataset);
   if (runtime_->is_in_prefix(id)) {
     // Notes of the run before name services that are gone.
     flushed_.insert(id);
     for (const FilemapEntry* entry : entries) settle_markers(*entry);
-  } else {
-    int number = 0;
-    Status status;
-    for (const FilemapEntry* entry : entries) {
-      Status one = announce_entry(*entry, number, newer);
-      if (status.ok()) status = one;
-    }
-    // Without one of its logs a shared file would have holes where that log has bytes.
-    status = agree(runtime_->context().world(), status,
-                   fmt::format("finding the shared files of dataset {} in the cache", id));
-    if (!status.ok()) {
-      log::warning("{}; they are not read from there", status.message());
-      for (const FilemapEntry* entry : entries) hide_shared(*entry);
-      forget_sealed(id);
-    }
+    return true;
   }
+  int number = 0;
+  Status status;
   for (const FilemapEntry* entry : entries) {
-    for (const FileMeta& meta : entry->files) newer.insert(meta.file);
+    Status one = announce_entry(*entry, number, newest);
+    if (status.ok()) status = one;
   }
+  // Without one of its logs a shared file would have holes where that log has bytes.
+  status = agree(runtime_->context().world(), status,
+                 fmt::format("finding the shared files of dataset {} in the cache", id));
+  if (status.ok()) return true;
+  log::warning("{}; they are not read from there", status.message());
+  for (const FilemapEntry* entry : entries) hide_shared(*entry);
+  forget_sealed(id);
+  return false;
 }
 
 // Nobody finds the shared files of a dataset any more; where there is an older file of the name,
@@ -423,18 +493,22 @@ void Session::hide_shared(const FilemapEntry& entry) {
 }
 
 Status Session::announce_entry(const FilemapEntry& entry, int& number,
-                               const std::set<std::string>& newer) {
+                               const NewestVersions& newest) {
   const int id = entry.dataset.id;
   Status first;
+  const auto is_newest = [&](const std::string& relative) {
+    const auto known = newest.find(relative);
+    return known == newest.end() || known->second <= id;
+  };
   for (const FileMeta& meta : entry.files) {
     if (meta.type != FileType::kFull) continue;
     if (!meta.shared.empty()) {
-      Status status = homes_ ? announce_log(entry, meta) : Status();
+      Status status = homes_ ? announce_log(entry, meta, is_newest(meta.shared)) : Status();
       if (first.ok()) first = status;
       continue;
     }
     const int place = number++;
-    if (newer.contains(meta.file)) continue;
+    if (!is_newest(meta.file)) continue;
     std::uint64_t generation = 1;
     if (auto old = markers_->find(meta.file); old.ok() && *old) generation = (*old)->generation;
     publish(make_marker(meta.file, id, entry.dataset.created, place, generation),

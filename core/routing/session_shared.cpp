@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <ctime>
 #include <limits>
+#include <mutex>
+#include <shared_mutex>
 
 #include "core/base/checksum.hpp"
 #include "core/base/log.hpp"
@@ -80,6 +82,11 @@ void Session::find_homes() {
   node_ = numbers.at(endpoint_);
   const auto transport = [this](std::vector<shared_file::Homes::Message> messages) {
     std::vector<Result<shared_file::Bytes>> answers(messages.size(), internal_error("no answer"));
+    const std::shared_lock in_use(services_mutex_);
+    if (services_ended_) {
+      std::ranges::fill(answers, run_has_ended());
+      return answers;
+    }
     std::vector<service::Call> calls;
     std::vector<std::size_t> places;
     for (std::size_t i = 0; i < messages.size(); ++i) {
@@ -95,7 +102,7 @@ void Session::find_homes() {
     for (std::size_t i = 0; i < called.size(); ++i) answers[places[i]] = std::move(called[i]);
     return answers;
   };
-  homes_ = std::make_unique<shared_file::Homes>(static_cast<int>(nodes_->size()), transport);
+  homes_ = std::make_shared<const shared_file::Homes>(static_cast<int>(nodes_->size()), transport);
   runtime_->use_shared_logs(
       {[this](int dataset) { return dataset_logs(dataset, /*sealed=*/true); }, node_});
 }
@@ -121,6 +128,11 @@ bool Session::can_reach_all(const std::vector<service::Endpoint>& nodes, bool co
   return status.ok();
 }
 
+// A file may be open for longer than the run lasts (Python closes files late).
+Status Session::run_has_ended() {
+  return not_found("the run has ended, and with it what its nodes knew of shared files");
+}
+
 // Opens logs of other processes: files of this node, or through the service of another. May be
 // called by any thread, without the lock.
 flush::OpenSharedLog Session::dataset_logs(int dataset, bool sealed) {
@@ -131,6 +143,8 @@ flush::OpenSharedLog Session::dataset_logs(int dataset, bool sealed) {
   return [this, directory, sealed, nodes = nodes_, key = *key_, node = node_,
           published = exports_->resolver()](
              const std::string& relative, const LogPlace& place) -> Result<std::unique_ptr<File>> {
+    const std::shared_lock in_use(services_mutex_);
+    if (services_ended_) return run_has_ended();
     if (place.node == static_cast<std::uint32_t>(node)) {
       // In a window a newer version may have taken the name of the log.
       if (!sealed) return published(place.id);
@@ -371,19 +385,23 @@ Result<std::unique_ptr<File>> Session::open_version(const SharedOpen& how, const
 
 std::unique_ptr<File> Session::open_shared_copy(const Marker& marker) {
   const bool sealed = marker.dataset != runtime_->window();
-  // What was flushed in the meantime is the same if it is of this very dataset, checked as a whole.
-  const auto flushed = [&fs = fs_, prefix = prefix(), file = marker.file, id = marker.dataset,
-                        created = marker.created]() -> Result<std::unique_ptr<File>> {
+  return shared_file::as_file(
+      std::make_unique<shared_file::LogReader>(
+          homes_, marker.id, log_opener(marker.dataset, marker.file, sealed), sealed),
+      prefix() + "/" + marker.file, flushed_copy(marker));
+}
+
+// Opens what was flushed since the marker was put. It is the same file if it is of this very
+// dataset, checked as a whole.
+std::function<Result<std::unique_ptr<File>>()> Session::flushed_copy(const Marker& marker) {
+  return [&fs = fs_, prefix = prefix(), file = marker.file, id = marker.dataset,
+          created = marker.created]() -> Result<std::unique_ptr<File>> {
     SCR_ASSIGN_OR_RETURN(const auto location, flush::locate(fs, prefix, file, id));
     if (location.dataset.created != created || !location.dataset.complete) {
       return not_found(fmt::format("'{}' of dataset {} is not in '{}'", file, id, prefix));
     }
     return flush::open_stored(fs, prefix, location, flush::Verify::kWhole);
   };
-  return shared_file::as_file(
-      std::make_unique<shared_file::LogReader>(
-          *homes_, marker.id, log_opener(marker.dataset, marker.file, sealed), sealed),
-      prefix() + "/" + marker.file, flushed);
 }
 
 // A file of one process, or one that is only read: each opens it as any program would.
@@ -407,20 +425,19 @@ Result<std::unique_ptr<SharedFile>> Session::open_each(const std::shared_ptr<Com
   options.place.rank = static_cast<std::uint32_t>(runtime_->context().rank());
   options.name = how.name;
   const bool is_first = comm->rank() == 0;
-  options.closed = [this, id = options.id, is_first](const LogFile::Closed&) {
-    if (is_first) (void)homes_->drop(id);
+  options.closed = [homes = homes_, id = options.id, is_first](const LogFile::Closed&) {
+    if (is_first) (void)homes->drop(id);
     return Status();
   };
   SCR_ASSIGN_OR_RETURN(const FileInfo info, (*file)->info());
-  auto reader =
-      std::make_unique<shared_file::LogReader>(*homes_, options.id, shared_file::OpenLog(),
-                                               /*sealed=*/true);
+  auto reader = std::make_unique<shared_file::LogReader>(homes_, options.id, shared_file::OpenLog(),
+                                                         /*sealed=*/true);
   reader->set_base(std::shared_ptr<File>(std::move(*file)), info.size);
   Status status;
   if (is_first) status = homes_->create(options.id, info.size);
   SCR_RETURN_IF_ERROR(agree_all(*comm, status, "opening a file"));
   return std::unique_ptr<SharedFile>(
-      std::make_unique<LogFile>(options, *homes_, nullptr, std::move(reader)));
+      std::make_unique<LogFile>(options, homes_, nullptr, std::move(reader)));
 }
 
 // Collective: the rank in the run of the communicator's first.
@@ -446,6 +463,13 @@ Result<std::unique_ptr<SharedFile>> Session::open_logs(const std::shared_ptr<Com
   if (auto text = plan.value("GENERATION")) {
     SCR_ASSIGN_OR_RETURN(generation, plan.require_uint("GENERATION"));
   }
+  {
+    const std::lock_guard lock(mutex_);
+    const auto dropped = dropped_shared_.find(route.relative);
+    if (dropped != dropped_shared_.end()) generation = std::max(generation, dropped->second + 1);
+  }
+  // Any of them may have deleted the file before, and the new one is not to go with it.
+  generation = comm->all_reduce(generation, ReduceOp::kMax);
   std::shared_ptr<File> base;
   Status status;
   if (!goes_on && plan.value("EXISTS") == "1") {
@@ -473,19 +497,15 @@ Result<std::unique_ptr<SharedFile>> Session::open_logs(const std::shared_ptr<Com
   if (!status.ok()) {
     if (comm->rank() == 0 && !goes_on && entry.marker.id != 0) (void)homes_->drop(entry.marker.id);
     const std::lock_guard lock(mutex_);
-    if (log) {  // else there is only what was there before
-      --shared_open_;
-      if (goes_on) {
-        window_is_incomplete_ = true;
-        log::error("'{}' is lost, for it could not be opened again: {}", absolute,
-                   status.message());
-      }
+    if (log && goes_on) {  // as it was closed: the log changes at the first write only
+      shared_window_.at(absolute).open = false;
+    } else if (log) {  // else there is only what was there before
       forget_shared(absolute);
     }
     return status;
   }
   auto reader = std::make_unique<shared_file::LogReader>(
-      *homes_, entry.marker.id, log_opener(entry.marker.dataset, route.relative, /*sealed=*/false),
+      homes_, entry.marker.id, log_opener(entry.marker.dataset, route.relative, /*sealed=*/false),
       /*sealed=*/false);
   if (base) reader->set_base(base, base_size);
   LogFile::Options options;
@@ -503,6 +523,11 @@ Result<std::unique_ptr<SharedFile>> Session::open_logs(const std::shared_ptr<Com
     if (first) release_claim(plan);
     return known;
   };
+  options.gone = [this, absolute] {
+    const std::lock_guard lock(mutex_);
+    const auto known = shared_window_.find(absolute);
+    return known != shared_window_.end() && known->second.gone;
+  };
   // Others can open the file once it is synced, but what it has of an older version they would not
   // find.
   if (!base) options.synced = [this, absolute] { return shared_synced(absolute); };
@@ -511,7 +536,7 @@ Result<std::unique_ptr<SharedFile>> Session::open_logs(const std::shared_ptr<Com
     const std::lock_guard lock(mutex_);
     forget_moved(absolute, "is kept open and flushed");
   };
-  auto file = std::make_unique<LogFile>(options, *homes_, std::move(log), std::move(reader));
+  auto file = std::make_unique<LogFile>(options, homes_, std::move(log), std::move(reader));
   const std::lock_guard lock(mutex_);
   if (auto known = shared_window_.find(absolute); known != shared_window_.end()) {
     known->second.file = file.get();
@@ -525,7 +550,7 @@ Result<std::unique_ptr<SharedFile>> Session::open_logs(const std::shared_ptr<Com
 bool Session::is_same_shared(const std::string& absolute, const Hash& plan, int processes) {
   const std::lock_guard lock(mutex_);
   const auto known = shared_window_.find(absolute);
-  return known != shared_window_.end() && !known->second.open &&
+  return known != shared_window_.end() && !known->second.open && !known->second.gone &&
          known->second.processes == processes &&
          plan.value("ID") == std::to_string(known->second.marker.id);
 }
@@ -588,7 +613,6 @@ Status Session::enter_shared_window(SharedWindowFile& entry, const std::string& 
   }
   entry.open = true;
   shared_window_[absolute] = entry;
-  ++shared_open_;
   return publish_log(entry);
 }
 
@@ -658,7 +682,8 @@ void Session::forget_older(SharedWindowFile& entry) {
 Status Session::shared_synced(const std::string& absolute) {
   const std::lock_guard lock(mutex_);
   const auto known = shared_window_.find(absolute);
-  if (known == shared_window_.end() || !runtime_ || known->second.noted) return {};
+  if (known == shared_window_.end() || !runtime_) return {};
+  if (known->second.noted || known->second.gone) return {};
   known->second.marker.written = now_ns();
   SCR_RETURN_IF_ERROR(markers_->put(known->second.marker, markers_visible()));
   known->second.noted = true;
@@ -680,7 +705,7 @@ Status Session::shared_closed(const std::string& absolute, const LogFile::Closed
   SharedWindowFile& entry = known->second;
   entry.open = false;
   entry.file = nullptr;
-  --shared_open_;
+  entry.gone = entry.gone || closed.gone;
   if (!closed.status.ok()) {
     window_is_incomplete_ = true;
     if (first) {
@@ -698,7 +723,9 @@ Status Session::shared_closed(const std::string& absolute, const LogFile::Closed
   } else {
     runtime_->note_checksum(entry.path, closed.log_crc);
     forget_older(entry);
-    if (first) {
+    if (first && entry.gone) {  // the rest is dropped when the window is sealed
+      if (entry.noted) drop_marker(entry.marker);
+    } else if (first) {
       counts_.bytes += closed.size;
       entry.marker.written = now_ns();
       Status status = markers_->put(entry.marker, markers_visible());
@@ -759,15 +786,17 @@ void Session::forget_moved(const std::string& absolute, std::string_view why) {
     ++counts_.moved;
     (void)markers_->drop(marker);
   }
-  --shared_open_;
+  const bool gone = known->second.gone;
   shared_moved_.insert(absolute);
   hide(absolute);
   forget_older(known->second);
   forget_shared(absolute);
+  // Who has it open goes on with a file without a name.
+  if (gone) (void)fs_.remove_if_exists(absolute);
 }
 
 // Collective over the world, with the lock held: as move_passed_files(). The first process of each
-// file says when it is time.
+// file says when it is time; if a thread is in a collective call of the file, it is later.
 void Session::move_passed_shared() {
   constexpr int kPassed = 2;
   constexpr std::chrono::seconds kAtLeast(5);
@@ -787,10 +816,12 @@ void Session::move_open_shared(std::string_view why,
                                const std::function<bool(const SharedWindowFile&)>& is_due) {
   const Sealing guard;
   Communicator& world = runtime_->context().world();
+  std::set<std::uint64_t> later;
   for (;;) {
     std::uint64_t proposed = 0;
     for (const auto& [absolute, file] : shared_window_) {
-      if (file.file != nullptr && file.first_rank == world.rank() && is_due(file)) {
+      const bool mine = file.file != nullptr && file.first_rank == world.rank();
+      if (mine && !later.contains(file.marker.id) && is_due(file)) {
         proposed = std::max(proposed, file.marker.id);
       }
     }
@@ -800,16 +831,20 @@ void Session::move_open_shared(std::string_view why,
         std::find_if(shared_window_.begin(), shared_window_.end(), [&](const auto& entry) {
           return entry.second.file != nullptr && entry.second.marker.id == id;
         });
-    if (found == shared_window_.end()) {
+    LogFile* const file = found != shared_window_.end() ? found->second.file : nullptr;
+    const bool free = file == nullptr || file->begin_move();
+    const bool all_free = world.all_true(free);
+    if (!all_free) {
+      later.insert(id);
+    } else if (file == nullptr) {
       (void)LogFile::watch_move(world);
-      continue;
-    }
-    const std::string absolute = found->first;
-    if (move_shared(absolute, *found->second.file, world).ok()) {
+    } else if (const std::string absolute = found->first;
+               move_shared(absolute, *file, world).ok()) {
       forget_moved(absolute, why);
     } else {
       found->second.passed = std::numeric_limits<int>::min();
     }
+    if (file != nullptr && free) file->end_move();
   }
 }
 
@@ -841,7 +876,15 @@ Status Session::write_out(const SharedWindowFile& file, const std::string& to) {
 // Those that have nothing of it have no `file`. The same result everywhere.
 bool Session::write_out_together(const SharedWindowFile* file, const std::string& to) {
   Communicator& world = runtime_->context().world();
+  // It would have holes where one that wrote it has nothing any more.
+  const auto have = world.all_reduce(std::int64_t{file != nullptr ? 1 : 0}, ReduceOp::kSum);
+  const bool complete = file == nullptr || file->processes == have;
   Status status;
+  if (!complete) {
+    status = failed_precondition(
+        fmt::format("only {} of {} processes have what they wrote of it", have, file->processes));
+  }
+  if (!agree(world, status, "saving a shared file").ok()) return false;
   if (file != nullptr && file->first_rank == world.rank()) {
     // What a run that failed has left there is no part of it.
     auto made = fs_.open(to, OpenOptions::create_truncate());
@@ -937,8 +980,9 @@ void Session::tell_of_conflict(const std::string& absolute, const std::string& k
 
 // --- after a restart -----------------------------------------------------------------------------
 
-// Tells the homes what a log of an earlier run holds, on the process that has it now.
-Status Session::announce_log(const FilemapEntry& entry, const FileMeta& meta) {
+// Tells the homes what a log of an earlier run holds, on the process that has it now. A file of
+// which there is a newer version is known to them, for flushes, but not found by its name.
+Status Session::announce_log(const FilemapEntry& entry, const FileMeta& meta, bool is_newest) {
   const int dataset = entry.dataset.id;
   SCR_ASSIGN_OR_RETURN(const shared_file::LogTable table,
                        shared_file::read_log_table(fs_, entry.directory + "/" + meta.file));
@@ -958,9 +1002,10 @@ Status Session::announce_log(const FilemapEntry& entry, const FileMeta& meta) {
   if (table.rank == table.first_rank) SCR_RETURN_IF_ERROR(homes_->create(id, table.size));
   SCR_RETURN_IF_ERROR(homes_->restore(id, place, extents, table.size));
   shared_sealed_[dataset].push_back({id, place.id, table.rank == table.first_rank});
-  if (table.rank != table.first_rank) return {};
+  if (table.rank != table.first_rank || !is_newest) return {};
   std::uint64_t generation = 1;
-  std::int64_t written = now_ns();
+  // A file at the name may be newer: a flush keeps this time.
+  std::int64_t written = table.written;
   if (auto old = markers_->find(meta.shared); old.ok() && *old && (*old)->dataset == dataset) {
     generation = (*old)->generation;
     written = (*old)->written;

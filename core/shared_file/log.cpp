@@ -128,9 +128,9 @@ Result<std::unique_ptr<Log>> Log::create(FileSystem& fs, const std::string& path
 Result<std::unique_ptr<Log>> Log::reopen(FileSystem& fs, const std::string& path) {
   SCR_ASSIGN_OR_RETURN(auto file, fs.open(path, OpenOptions::read_write()));
   SCR_ASSIGN_OR_RETURN(const LogTable table, read_log_table(*file));
-  SCR_RETURN_IF_ERROR(file->truncate(table.data_size));
   std::unique_ptr<Log> log(new Log(path, std::move(file)));
   log->end_ = table.data_size;
+  log->has_table_ = true;
   for (const LogEntry& entry : table.entries) {
     log->places_.insert({entry.offset, entry.length, entry.log_offset, {0, 0, log->sequence_++}});
     log->sums_.push_back({entry.offset, entry.log_offset, entry.length, entry.crc});
@@ -248,8 +248,17 @@ Status Log::rewrite(const Extent& extent, std::span<const std::byte> data) {
   return file_->write_all(data, extent.log_offset);
 }
 
+// A table says that the log is complete.
+Status Log::cut_table() {
+  if (!has_table_) return {};
+  SCR_RETURN_IF_ERROR(file_->truncate(end_));
+  has_table_ = false;
+  return {};
+}
+
 Status Log::write(std::span<const Range> ranges, std::span<const std::byte> data,
                   std::vector<Extent>& entered) {
+  if (!data.empty()) SCR_RETURN_IF_ERROR(cut_table());
   // New bytes go to the end of the log, as many as possible in one piece.
   std::size_t run = 0;  // where in `data` the bytes begin that are not there yet
   std::size_t next = 0;

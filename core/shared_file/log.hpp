@@ -55,7 +55,8 @@ std::string log_name(const std::string& file, int rank);
 
 class Log {
  public:
-  // A new one, empty; one that was closed before can be gone on with.
+  // A new one, empty; one that was closed before can be gone on with. That one stays as it is, with
+  // its table, until the first write.
   static Result<std::unique_ptr<Log>> create(FileSystem& fs, const std::string& path);
   static Result<std::unique_ptr<Log>> reopen(FileSystem& fs, const std::string& path);
 
@@ -86,6 +87,7 @@ class Log {
     std::uint32_t crc = 0;
     bool holds = true;
   };
+  Status cut_table();
   Status append_bytes(std::span<const std::byte> data);
   Status rewrite(const Extent& extent, std::span<const std::byte> data);
   void sum_new(const Extent& extent, std::span<const std::byte> data);
@@ -99,6 +101,7 @@ class Log {
   std::string path_;
   std::unique_ptr<File> file_;
   std::uint64_t end_ = 0;
+  bool has_table_ = false;           // of the time before it was opened again
   std::vector<std::byte> gathered_;  // bytes that the file does not have yet,
   std::uint64_t gathered_at_ = 0;    // and their place there
   ExtentMap places_;                 // where each byte of the process is in the log

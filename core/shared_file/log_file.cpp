@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <numeric>
 #include <thread>
@@ -57,16 +58,16 @@ Status LogFile::write(std::span<const Range> ranges, std::span<const std::byte> 
 Status LogFile::publish_locked() {
   if (!unpublished_) return {};
   Status status = log_->write_out();  // before others are told where the bytes are
-  if (status.ok()) status = homes_.enter(options_.id, options_.place, entered_, entered_end_);
+  if (status.ok()) status = homes_->enter(options_.id, options_.place, entered_, entered_end_);
   if (!status.ok()) {
     if (failure_.ok()) failure_ = status;
     return status;
   }
   for (const Extent& extent : entered_) {
     for (std::uint64_t at = extent.offset; at < extent.end(); at += kStripeSize) {
-      homes_told_.insert(homes_.home_of(options_.id, at));
+      homes_told_.insert(homes_->home_of(options_.id, at));
     }
-    homes_told_.insert(homes_.home_of(options_.id, extent.end() - 1));
+    homes_told_.insert(homes_->home_of(options_.id, extent.end() - 1));
   }
   entered_.clear();
   unpublished_ = false;
@@ -82,7 +83,10 @@ Status LogFile::publish() {
 Result<std::uint64_t> LogFile::read(std::span<const Range> ranges, std::span<std::byte> data) {
   if (plain_ != nullptr) return read_plain(*plain_, ranges, data);
   SCR_RETURN_IF_ERROR(publish());
-  return reader_->read(ranges, data);
+  auto count = reader_->read(ranges, data);
+  // It may have moved meanwhile, and its logs are gone.
+  if (!count.ok() && plain_ != nullptr) return read_plain(*plain_, ranges, data);
+  return count;
 }
 
 Result<std::uint64_t> LogFile::size() {
@@ -96,6 +100,7 @@ Result<std::uint64_t> LogFile::size() {
 
 // All have told the homes what they wrote before, and nobody writes meanwhile.
 Status LogFile::set_size(std::uint64_t size) {
+  const Collective call(*this);
   Communicator& comm = *options_.comm;
   if (File* const plain = plain_; plain != nullptr) {
     comm.barrier();  // nobody writes to the old file any more
@@ -104,7 +109,7 @@ Status LogFile::set_size(std::uint64_t size) {
   }
   Status status = log_ ? publish() : read_only();
   SCR_RETURN_IF_ERROR(agree_all(comm, status, "changing the size of a file"));
-  if (comm.rank() == 0) status = homes_.truncate(options_.id, size);
+  if (comm.rank() == 0) status = homes_->truncate(options_.id, size);
   SCR_RETURN_IF_ERROR(agree_all(comm, status, "changing the size of a file"));
   const std::lock_guard lock(mutex_);
   log_->truncate(size);
@@ -115,6 +120,7 @@ Status LogFile::set_size(std::uint64_t size) {
 }
 
 Status LogFile::reserve(std::uint64_t size) {
+  const Collective call(*this);
   Communicator& comm = *options_.comm;
   if (plain_ != nullptr) {
     Status status;
@@ -127,7 +133,7 @@ Status LogFile::reserve(std::uint64_t size) {
   }
   Status status = log_ ? publish() : read_only();
   if (status.ok() && comm.rank() == 0) {
-    status = homes_.enter(options_.id, options_.place, {}, size);
+    status = homes_->enter(options_.id, options_.place, {}, size);
   }
   {
     const std::lock_guard lock(mutex_);
@@ -138,12 +144,12 @@ Status LogFile::reserve(std::uint64_t size) {
 
 Result<std::uint64_t> LogFile::advance_pointer(std::uint64_t by) {
   SCR_RETURN_IF_ERROR(publish());
-  return homes_.add_to_pointer(options_.id, by);
+  return homes_->add_to_pointer(options_.id, by);
 }
 
 Status LogFile::set_pointer(std::uint64_t to) {
   SCR_RETURN_IF_ERROR(publish());
-  return homes_.set_pointer(options_.id, to);
+  return homes_->set_pointer(options_.id, to);
 }
 
 // To the home a process is one owner.
@@ -152,7 +158,7 @@ Status LogFile::lock() {
   std::chrono::microseconds pause(20);
   threads_.lock();
   for (;;) {
-    auto got = homes_.try_lock(options_.id, options_.place.rank + 1);
+    auto got = homes_->try_lock(options_.id, options_.place.rank + 1);
     if (!got.ok()) threads_.unlock();
     SCR_RETURN_IF_ERROR(got.status());
     if (*got) return {};
@@ -164,7 +170,7 @@ Status LogFile::lock() {
 Status LogFile::unlock() {
   const Status published = publish();
   // Also if that failed: others wait for it.
-  const Status unlocked = homes_.unlock(options_.id, options_.place.rank + 1);
+  const Status unlocked = homes_->unlock(options_.id, options_.place.rank + 1);
   threads_.unlock();
   return published.ok() ? unlocked : published;
 }
@@ -198,10 +204,10 @@ Result<std::optional<std::uint32_t>> LogFile::finish_log(std::uint64_t size) {
   const std::lock_guard lock(mutex_);
   std::vector<int> nodes(homes_told_.begin(), homes_told_.end());
   if (options_.goes_on) {
-    nodes.resize(static_cast<std::size_t>(homes_.nodes()));
+    nodes.resize(static_cast<std::size_t>(homes_->nodes()));
     std::iota(nodes.begin(), nodes.end(), 0);
   }
-  SCR_ASSIGN_OR_RETURN(const auto holding, homes_.list(options_.id, options_.place.rank, nodes));
+  SCR_ASSIGN_OR_RETURN(const auto holding, homes_->list(options_.id, options_.place.rank, nodes));
   LogTable table;
   table.rank = options_.place.rank;
   table.first_rank = options_.first_rank;
@@ -217,6 +223,7 @@ Result<std::optional<std::uint32_t>> LogFile::finish_log(std::uint64_t size) {
 // process, Session::flushed()).
 Status LogFile::sync() {
   constexpr int kSyncsBeforeClose = 2;
+  const Collective call(*this);
   Communicator& comm = *options_.comm;
   if (File* const plain = plain_; plain != nullptr)
     return agree_all(comm, plain->sync(), "syncing a file");
@@ -235,6 +242,30 @@ namespace {
 constexpr const char* kMoving = "moving an open file to its name";
 
 }  // namespace
+
+LogFile::Collective::Collective(LogFile& file) : file_(file) {
+  std::unique_lock lock(file_.calls_mutex_);
+  file_.calls_changed_.wait(lock, [&] { return !file_.is_moving_; });
+  ++file_.collective_calls_;
+}
+
+LogFile::Collective::~Collective() {
+  const std::lock_guard lock(file_.calls_mutex_);
+  --file_.collective_calls_;
+}
+
+bool LogFile::begin_move() {
+  const std::lock_guard lock(calls_mutex_);
+  if (collective_calls_ > 0) return false;
+  is_moving_ = true;
+  return true;
+}
+
+void LogFile::end_move() {
+  const std::lock_guard lock(calls_mutex_);
+  is_moving_ = false;
+  calls_changed_.notify_all();
+}
 
 Status LogFile::copy_share(File& to, std::uint64_t size) {
   const Communicator& comm = *options_.comm;
@@ -292,26 +323,30 @@ Status LogFile::watch_move(Communicator& comm) {
 
 void LogFile::tell_cost() const {
   if (!log::enabled(log::Level::kInfo)) return;
-  const auto cost = homes_.cost(options_.id);
+  const auto cost = homes_->cost(options_.id);
   if (!cost.ok()) return;
   log::info("'{}' has an index of {} extents, which takes {} of memory on {} nodes", options_.name,
-            cost->extents, format_byte_size(cost->bytes), homes_.nodes());
+            cost->extents, format_byte_size(cost->bytes), homes_->nodes());
 }
 
 Status LogFile::close() {
+  const Collective call(*this);
   Communicator& comm = *options_.comm;
   Closed closed;
   if (plain_ != nullptr) {
     closed.plain = true;
     closed.status = agree_all(comm, moved_->close(), "closing a file");
-    if (comm.rank() == 0) (void)homes_.drop(options_.id);
+    if (comm.rank() == 0) (void)homes_->drop(options_.id);
     const Status known = options_.closed ? options_.closed(closed) : Status();
     return closed.status.ok() ? known : closed.status;
   }
   Status mine = publish();
   if (mine.ok()) mine = failure_;
   closed.status = agree_all(comm, mine, "closing a file");
-  closed.written = comm.any_true(written_);
+  std::array<std::int64_t, 2> facts = {written_ ? 1 : 0, options_.gone && options_.gone() ? 1 : 0};
+  comm.all_reduce(facts, ReduceOp::kMax);
+  closed.written = facts[0] != 0;
+  closed.gone = facts[1] != 0;
   if (closed.written && closed.status.ok() && reader_->base() != nullptr) {
     closed.status = agree_all(comm, take_over_base(), "closing a file");
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -19,6 +20,7 @@ class LogFile final : public SharedFile {
     Status status;
     bool written = false;  // by some process: there is a new version
     bool plain = false;    // it is at its name already, see move()
+    bool gone = false;     // some process has deleted it
     std::uint64_t size = 0;
     std::optional<std::uint32_t> log_crc;  // of this process's log, if it is known
   };
@@ -33,16 +35,18 @@ class LogFile final : public SharedFile {
     bool created = false;  // there was no such file, so there is one now, even if nobody writes
     // Not collective: told at the end of close(), with the same status on all processes.
     std::function<Status(const Closed&)> closed;
+    // Not collective: this process has deleted the file since it was opened.
+    std::function<bool()> gone;
     // Not collective: told on the first process when it has published what it wrote before a sync.
     std::function<Status()> synced;
     // Collective: told when the file was synced so often that it must be meant to stay open.
     std::function<void(LogFile&)> stays_open;
   };
   // `log`: of this process, none if the file is only read. `reader` has what the others wrote.
-  LogFile(Options options, const Homes& homes, std::unique_ptr<Log> log,
+  LogFile(Options options, std::shared_ptr<const Homes> homes, std::unique_ptr<Log> log,
           std::unique_ptr<LogReader> reader)
       : options_(std::move(options)),
-        homes_(homes),
+        homes_(std::move(homes)),
         log_(std::move(log)),
         written_(options_.goes_on || options_.created),
         reader_(std::move(reader)) {}
@@ -69,11 +73,26 @@ class LogFile final : public SharedFile {
     std::function<Status()> commit;
   };
   // Collective over `comm`, which has all processes that have the file open. Others of it call
-  // watch_move().
+  // watch_move(). In a collective call of the file, or between begin_move() and end_move() on all.
   Status move(Communicator& comm, const Move& move);
+  // Not collective: from here until end_move() no collective call of the file begins, so that none
+  // finds it moved on some processes only. False: one is going on, and nothing is kept back.
+  bool begin_move();
+  void end_move();
   static Status watch_move(Communicator& comm);
 
  private:
+  // A collective call of the file, in the thread that does it.
+  class Collective {
+   public:
+    explicit Collective(LogFile& file);
+    ~Collective();
+    Collective(const Collective&) = delete;
+    Collective& operator=(const Collective&) = delete;
+
+   private:
+    LogFile& file_;
+  };
   Status copy_share(File& to, std::uint64_t size);
   Status publish_locked();
   Status take_over_base();
@@ -82,7 +101,11 @@ class LogFile final : public SharedFile {
   void tell_cost() const;
 
   const Options options_;
-  const Homes& homes_;
+  const std::shared_ptr<const Homes> homes_;
+  std::mutex calls_mutex_;  // of the next three; never held together with another
+  std::condition_variable calls_changed_;
+  int collective_calls_ = 0;  // going on
+  bool is_moving_ = false;
   std::mutex threads_;  // held from lock() to unlock()
   std::mutex mutex_;    // of the log and what follows
   std::unique_ptr<Log> log_;

@@ -14,10 +14,10 @@ void LogReader::set_base(std::shared_ptr<File> base, std::uint64_t limit) {
 void LogReader::limit_base(std::uint64_t limit) { base_limit_ = std::min(base_limit_, limit); }
 
 Result<std::uint64_t> LogReader::size() {
-  if (!sealed_) return homes_.size(file_);
+  if (!sealed_) return homes_->size(file_);
   const std::lock_guard lock(mutex_);
   if (!size_) {
-    SCR_ASSIGN_OR_RETURN(size_, homes_.size(file_));
+    SCR_ASSIGN_OR_RETURN(size_, homes_->size(file_));
   }
   return *size_;
 }
@@ -27,7 +27,7 @@ Result<const ExtentMap*> LogReader::stripe(std::uint64_t number) {
   const auto known = stripes_.find(number);
   if (known != stripes_.end()) return &known->second;
   const Range whole{number * kStripeSize, kStripeSize};
-  SCR_ASSIGN_OR_RETURN(const auto found, homes_.look_up(file_, std::span(&whole, 1)));
+  SCR_ASSIGN_OR_RETURN(const auto found, homes_->look_up(file_, std::span(&whole, 1)));
   ExtentMap map;
   for (const Location& location : found) {
     if (!location.log) continue;
@@ -41,7 +41,7 @@ Result<const ExtentMap*> LogReader::stripe(std::uint64_t number) {
 }
 
 Result<std::vector<Location>> LogReader::locate(std::span<const Range> ranges) {
-  if (!sealed_) return homes_.look_up(file_, ranges);
+  if (!sealed_) return homes_->look_up(file_, ranges);
   const std::lock_guard lock(mutex_);
   std::vector<Location> found;
   for (const Range& range : ranges) {
@@ -119,7 +119,7 @@ class ReaderFile final : public ReadOnlyFile {
     const Range range{offset, buffer.size()};
     auto count = reader_->read(std::span(&range, 1), buffer);
     if (count.ok()) return static_cast<std::size_t>(*count);
-    if (!elsewhere_ || count.status().code() != StatusCode::kNotFound) return count.status();
+    if (!elsewhere_) return count.status();
     auto other = open_elsewhere();
     if (!other.ok()) return count.status();
     return (*other)->read_some(buffer, offset);
@@ -131,10 +131,11 @@ class ReaderFile final : public ReadOnlyFile {
     info.device = kOwnDevice;
     info.inode = reader_->id();
     auto size = reader_->size();
-    if (!size.ok() && size.status().code() == StatusCode::kNotFound && elsewhere_) {
-      SCR_ASSIGN_OR_RETURN(File * other, open_elsewhere());
-      SCR_ASSIGN_OR_RETURN(const FileInfo there, other->info());
-      size = there.size;
+    if (!size.ok() && elsewhere_) {
+      if (auto other = open_elsewhere(); other.ok()) {
+        SCR_ASSIGN_OR_RETURN(const FileInfo there, (*other)->info());
+        size = there.size;
+      }
     }
     SCR_RETURN_IF_ERROR(size.status());
     info.size = *size;

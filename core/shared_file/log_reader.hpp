@@ -19,8 +19,8 @@ using OpenLog = std::function<Result<std::unique_ptr<File>>(const LogPlace&)>;
 class LogReader {
  public:
   // `sealed`: nobody changes the file any more, so what the homes said once holds.
-  LogReader(const Homes& homes, std::uint64_t file, OpenLog open_log, bool sealed)
-      : homes_(homes), file_(file), open_log_(std::move(open_log)), sealed_(sealed) {}
+  LogReader(std::shared_ptr<const Homes> homes, std::uint64_t file, OpenLog open_log, bool sealed)
+      : homes_(std::move(homes)), file_(file), open_log_(std::move(open_log)), sealed_(sealed) {}
 
   std::uint64_t id() const { return file_; }
 
@@ -40,7 +40,7 @@ class LogReader {
   Result<File*> log(const LogPlace& place);
   Result<const ExtentMap*> stripe(std::uint64_t number);
 
-  const Homes& homes_;
+  const std::shared_ptr<const Homes> homes_;  // a reader may outlive the run
   const std::uint64_t file_;
   const OpenLog open_log_;
   const bool sealed_;
@@ -54,7 +54,8 @@ class LogReader {
 };
 
 // A sealed shared file as an ordinary one, for reading. `elsewhere` opens another copy of just
-// these bytes, for when the homes do not know the file any more: its dataset has left the cache.
+// these bytes, for when they cannot be had from the logs any more: the dataset has left the cache,
+// or the run has ended.
 using OpenElsewhere = std::function<Result<std::unique_ptr<File>>()>;
 std::unique_ptr<File> as_file(std::unique_ptr<LogReader> reader, std::string name,
                               OpenElsewhere elsewhere = {});

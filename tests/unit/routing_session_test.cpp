@@ -8,95 +8,22 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
+#include <functional>
+#include <thread>
+#include <utility>
 
 #include "core/mpi/in_process_communicator.hpp"
 #include "core/runtime/program.hpp"
 #include "flush/index.hpp"
 #include "tests/unit/forwarding_filesystem.hpp"
-#include "tests/unit/temporary_directory.hpp"
+#include "tests/unit/session_fixture.hpp"
 
 namespace scr::routing {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::TemporaryDirectory;
-
-std::span<const std::byte> bytes_of(const std::string& text) {
-  return std::as_bytes(std::span(text));
-}
-
-class SessionTest : public ::testing::Test {
- protected:
-  SessionTest() {
-    std::filesystem::create_directories(prefix());
-    for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
-      ::unsetenv(name);
-    set("SCR_PREFIX", prefix());
-    set("SCR_CNTL_BASE", directory_ / "control");
-    set("SCR_CACHE_BASE", directory_ / "cache");
-    set("SCR_JOB_ID", "7");
-    set("SCR_FLUSH_ASYNC", "0");
-    std::filesystem::create_directories(directory_ / "control");
-    std::filesystem::create_directories(directory_ / "cache");
-  }
-  ~SessionTest() override {
-    for (const std::string& name : set_) ::unsetenv(name.c_str());
-  }
-
-  void set(const std::string& name, const std::string& value) {
-    ::setenv(name.c_str(), value.c_str(), 1);
-    set_.push_back(name);
-  }
-
-  std::string prefix() const { return directory_ / "prefix"; }
-  std::string name(const std::string& file) const { return prefix() + "/" + file; }
-
-  static void fill(Session::Opened& opened, const std::string& text) {
-    ASSERT_TRUE(opened.file->write_all(bytes_of(text), 0).ok());
-  }
-
-  void write(Session& session, const std::string& file, const std::string& text) {
-    auto opened = session.open(name(file), OpenOptions::create_truncate());
-    ASSERT_TRUE(opened.ok()) << opened.status().message();
-    fill(*opened, text);
-    ASSERT_TRUE(opened->file->close().ok());
-  }
-
-  // What a reader gets; the message if it gets nothing.
-  std::string read(Session& session, const std::string& file) {
-    auto opened = session.open(name(file), OpenOptions::read());
-    if (!opened.ok()) return std::string(opened.status().message());
-    auto info = opened->file->info();
-    std::string text(info.ok() ? info->size : 0, '\0');
-    auto status = opened->file->read_exactly(std::as_writable_bytes(std::span(text)), 0);
-    return status.ok() ? text : std::string(status.message());
-  }
-
-  // What is at the name for programs without h5scr.
-  std::string real(const std::string& file) const {
-    std::ifstream stream(name(file), std::ios::binary);
-    if (!stream) return "missing";
-    std::string text((std::istreambuf_iterator<char>(stream)), {});
-    return has_marker_head(bytes_of(text)) ? "marker" : text;
-  }
-
-  // The file in the newest dataset of any cache, for damage.
-  std::string cached_path(const std::string& file) const {
-    std::string newest;
-    for (const auto& entry :
-         std::filesystem::recursive_directory_iterator(directory_.path() / "cache")) {
-      if (entry.path().filename() == file && entry.path().string() > newest)
-        newest = entry.path().string();
-    }
-    return newest;
-  }
-
-  TemporaryDirectory directory_;
-
- private:
-  std::vector<std::string> set_;
-};
 
 // --- a process by itself
 
@@ -437,24 +364,6 @@ TEST_F(SessionTest, ARunInWhichNothingWasRoutedSaysSo) {
 
 // --- ranks of one program
 
-struct Rank {
-  Session session{file_system()};
-  Communicator& world;
-
-  explicit Rank(Communicator& comm, const std::vector<std::string>& calls = {}) : world(comm) {
-    auto runtime = Runtime::start(file_system(), comm.duplicate(), "node0",
-                                  {.calls = calls, .mode = config::Mode::kTransparent});
-    EXPECT_TRUE(runtime.ok()) << runtime.status().message();
-    session.attach(std::move(*runtime), calls);
-  }
-  // A collective call of the program.
-  void look() {
-    Session::Vote votes = session.vote();
-    world.all_reduce(votes, ReduceOp::kMax);
-    session.decide(votes);
-  }
-};
-
 using RanksTest = SessionTest;
 
 TEST_F(RanksTest, WindowsAreSealedAtCollectivePointsAlsoWithRanksWithoutFiles) {
@@ -575,6 +484,80 @@ TEST_F(RanksTest, ARealFileThatAppearsWhileAWindowIsOpenIsOlderThanWhatIsWritten
     EXPECT_EQ(read(rank.session, "restart.h5"), "new");
     comm.barrier();
   });
+}
+
+// --- threads
+
+// A file whose close() lets something happen first.
+class SlowToClose final : public File {
+ public:
+  SlowToClose(std::unique_ptr<File> inner, std::function<void()> before)
+      : inner_(std::move(inner)), before_(std::move(before)) {}
+  Result<std::size_t> read_some(std::span<std::byte> buffer, std::uint64_t offset) override {
+    return inner_->read_some(buffer, offset);
+  }
+  Result<std::size_t> write_some(std::span<const std::byte> data, std::uint64_t offset) override {
+    return inner_->write_some(data, offset);
+  }
+  Result<FileInfo> info() override { return inner_->info(); }
+  Status truncate(std::uint64_t size) override { return inner_->truncate(size); }
+  Status allocate(std::uint64_t offset, std::uint64_t length) override {
+    return inner_->allocate(offset, length);
+  }
+  Status sync() override { return inner_->sync(); }
+  Status set_mode(mode_t mode) override { return inner_->set_mode(mode); }
+  Result<Mapping> map(std::uint64_t offset, std::size_t length) override {
+    return inner_->map(offset, length);
+  }
+  Status lock(LockMode mode, bool wait) override { return inner_->lock(mode, wait); }
+  Status unlock() override { return inner_->unlock(); }
+  Status close() override {
+    if (before_) std::exchange(before_, {})();
+    return inner_->close();
+  }
+  const std::string& path() const override { return inner_->path(); }
+  int descriptor() const override { return inner_->descriptor(); }
+
+ private:
+  std::unique_ptr<File> inner_;
+  std::function<void()> before_;
+};
+
+class SlowFileSystem final : public testing::ForwardingFileSystem {
+ public:
+  Result<std::unique_ptr<File>> open(const At& at, const OpenOptions& options) override {
+    SCR_ASSIGN_OR_RETURN(auto file, inner_.open(at, options));
+    if (!before_close || !at.path.ends_with("log.h5")) return file;
+    file = std::make_unique<SlowToClose>(std::move(file), std::exchange(before_close, {}));
+    return file;
+  }
+  std::function<void()> before_close;  // of the next "log.h5"
+};
+
+TEST_F(SessionTest, AFileThatOneThreadClosesIsNotMovedToItsNameByAnother) {
+  SlowFileSystem fs;
+  Session session(fs);
+  std::thread other;
+  // A collective point in another thread, where files that were flushed and are open move.
+  fs.before_close = [&] {
+    std::atomic<bool> voted = false;
+    other = std::thread([&session, &voted] {
+      (void)session.vote();
+      voted = true;
+    });
+    while (!voted) std::this_thread::yield();
+  };
+  auto opened = session.open(name("log.h5"), OpenOptions::create_truncate());
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  fill(*opened, "one");
+  ASSERT_TRUE(opened->routed->flush_hint().ok());
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(opened->file->close().ok());
+  other.join();
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(read(session, "log.h5"), "one");
+  session.finish();
+  EXPECT_EQ(real("log.h5"), "one");
 }
 
 // --- programs

@@ -24,15 +24,16 @@ constexpr std::uint64_t kFile = 77;
 class Nodes {
  public:
   explicit Nodes(int count) : homes_(static_cast<std::size_t>(count)) {}
-  Homes homes() {
-    return {static_cast<int>(homes_.size()), [this](const std::vector<Homes::Message>& messages) {
-              std::vector<Result<Bytes>> answers;
-              for (const auto& message : messages) {
-                answers.push_back(
-                    homes_[static_cast<std::size_t>(message.node)].handle(message.request));
-              }
-              return answers;
-            }};
+  std::shared_ptr<const Homes> homes() {
+    return std::make_shared<const Homes>(
+        static_cast<int>(homes_.size()), [this](const std::vector<Homes::Message>& messages) {
+          std::vector<Result<Bytes>> answers;
+          for (const auto& message : messages) {
+            answers.push_back(
+                homes_[static_cast<std::size_t>(message.node)].handle(message.request));
+          }
+          return answers;
+        });
   }
   Home& operator[](std::size_t i) { return homes_[i]; }
 
@@ -50,21 +51,21 @@ OpenLog opener(const TemporaryDirectory& directory) {
   };
 }
 
-std::unique_ptr<LogFile> open_file(Communicator& comm, const Homes& homes,
+std::unique_ptr<LogFile> open_file(Communicator& comm, const std::shared_ptr<const Homes>& homes,
                                    const TemporaryDirectory& directory,
-                                   const std::shared_ptr<File>& base = nullptr) {
+                                   const std::shared_ptr<File>& base = nullptr,
+                                   LogFile::Options options = {}) {
   const auto rank = static_cast<std::uint32_t>(comm.rank());
   auto log = Log::create(real_file_system(), log_path(directory, rank));
   EXPECT_TRUE(log.ok());
   auto reader = std::make_unique<LogReader>(homes, kFile, opener(directory), /*sealed=*/false);
-  LogFile::Options options;
   options.comm = std::shared_ptr<Communicator>(&comm, [](Communicator*) {});
   options.id = kFile;
   options.place = {rank, 0, 1000 + rank};
   const std::uint64_t size = base ? base->info()->size : 0;
   if (base) reader->set_base(base, size);
   if (rank == 0) {
-    EXPECT_TRUE(homes.create(kFile, size).ok());
+    EXPECT_TRUE(homes->create(kFile, size).ok());
   }
   comm.barrier();
   return std::make_unique<LogFile>(options, homes, std::move(*log), std::move(reader));
@@ -192,7 +193,7 @@ TEST(SharedFile, IsLikeOneFileWhateverTheRanksDo) {
     SCOPED_TRACE(seed);
     TemporaryDirectory directory;
     Nodes nodes(3);
-    const Homes homes = nodes.homes();
+    const auto homes = nodes.homes();
     const int ranks = 1 + static_cast<int>(seed % 4);
     InProcessWorld::run(ranks, [&](Communicator& comm) {
       work_at_random(comm, *open_file(comm, homes, directory), seed, {}, 60);
@@ -212,7 +213,7 @@ TEST(SharedFile, ANewVersionKeepsWhatItDoesNotChange) {
     const std::string path = directory / "old";
     ASSERT_TRUE(real_file_system().write_file_atomically(path, old, false).ok());
     Nodes nodes(2);
-    const Homes homes = nodes.homes();
+    const auto homes = nodes.homes();
     InProcessWorld::run(3, [&](Communicator& comm) {
       std::shared_ptr<File> base = *real_file_system().open(path, OpenOptions::read());
       work_at_random(comm, *open_file(comm, homes, directory, base), seed, old, 12);
@@ -225,7 +226,7 @@ TEST(SharedFile, ANewVersionKeepsWhatItDoesNotChange) {
 TEST(SharedFile, ALogDoesNotGrowWhenTheSameBytesAreWrittenAgain) {
   TemporaryDirectory directory;
   Nodes nodes(1);
-  const Homes homes = nodes.homes();
+  const auto homes = nodes.homes();
   InProcessWorld::run(1, [&](Communicator& comm) {
     auto file = open_file(comm, homes, directory);
     const std::vector<std::byte> data(1000, std::byte{7});
@@ -244,7 +245,7 @@ TEST(SharedFile, CanBeMovedToItsNameWhileItIsOpen) {
   const TemporaryDirectory directory;
   const std::string name = directory / "plain";
   Nodes nodes(2);
-  const Homes homes = nodes.homes();
+  const auto homes = nodes.homes();
   InProcessWorld::run(kRanks, [&](Communicator& comm) {
     auto file = open_file(comm, homes, directory);
     const auto rank = static_cast<std::uint64_t>(comm.rank());
@@ -284,10 +285,68 @@ TEST(SharedFile, CanBeMovedToItsNameWhileItIsOpen) {
   EXPECT_EQ(std::filesystem::file_size(name), 50U);
 }
 
+// Processes that find it moved at different moments would not do the same number of agreements.
+TEST(SharedFile, IsNotMovedInTheMiddleOfACollectiveCall) {
+  const TemporaryDirectory directory;
+  Nodes nodes(1);
+  const auto homes = nodes.homes();
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    LogFile* file = nullptr;
+    int asked = 0;
+    LogFile::Options options;
+    options.synced = [&] {
+      ++asked;
+      EXPECT_FALSE(file->begin_move());
+      return Status();
+    };
+    const auto opened = open_file(comm, homes, directory, nullptr, options);
+    file = opened.get();
+    ASSERT_TRUE(file->sync().ok());
+    EXPECT_EQ(asked, comm.rank() == 0 ? 1 : 0);
+    EXPECT_TRUE(file->begin_move());
+    file->end_move();
+    ASSERT_TRUE(file->close().ok());
+  });
+}
+
+TEST(SharedFile, ACollectiveCallWaitsUntilItHasMoved) {
+  const TemporaryDirectory directory;
+  const std::string name = directory / "plain";
+  Nodes nodes(1);
+  const auto homes = nodes.homes();
+  InProcessWorld::run(1, [&](Communicator& comm) {
+    auto file = open_file(comm, homes, directory);
+    const Range range{0, 100};
+    ASSERT_TRUE(file->write(std::span(&range, 1), std::vector<std::byte>(100)).ok());
+    std::atomic<bool> done = false;
+    ASSERT_TRUE(file->begin_move());
+    std::thread other([&] {
+      EXPECT_TRUE(file->set_size(50).ok());
+      done = true;
+    });
+    LogFile::Move move;
+    move.open = [&](bool) {
+      OpenOptions options = OpenOptions::create_truncate();
+      options.access = OpenOptions::Access::kReadWrite;
+      return real_file_system().open(name, options);
+    };
+    move.commit = [&] {
+      EXPECT_EQ(std::filesystem::file_size(name), 100U);
+      EXPECT_FALSE(done);
+      return Status();
+    };
+    ASSERT_TRUE(file->move(comm, move).ok());
+    file->end_move();
+    other.join();
+    EXPECT_EQ(std::filesystem::file_size(name), 50U);
+    ASSERT_TRUE(file->close().ok());
+  });
+}
+
 TEST(SharedFile, ThePointerGivesEveryRankItsOwnPlace) {
   TemporaryDirectory directory;
   Nodes nodes(2);
-  const Homes homes = nodes.homes();
+  const auto homes = nodes.homes();
   std::vector<std::uint64_t> places;
   std::mutex mutex;
   InProcessWorld::run(4, [&](Communicator& comm) {
@@ -307,7 +366,7 @@ TEST(SharedFile, ThePointerGivesEveryRankItsOwnPlace) {
 TEST(SharedFile, OnlyOneRankHasTheLock) {
   TemporaryDirectory directory;
   Nodes nodes(2);
-  const Homes homes = nodes.homes();
+  const auto homes = nodes.homes();
   int inside = 0;
   int total = 0;
   InProcessWorld::run(4, [&](Communicator& comm) {
@@ -327,7 +386,7 @@ TEST(SharedFile, OnlyOneRankHasTheLock) {
 TEST(SharedFile, OnlyOneThreadOfARankHasTheLock) {
   TemporaryDirectory directory;
   Nodes nodes(1);
-  const Homes homes = nodes.homes();
+  const auto homes = nodes.homes();
   std::atomic<int> inside = 0;
   InProcessWorld::run(1, [&](Communicator& comm) {
     auto file = open_file(comm, homes, directory);
@@ -352,15 +411,16 @@ TEST(SharedFile, TheLockIsGivenBackAlsoIfAWriteCannotBePublished) {
   TemporaryDirectory directory;
   Home home;
   bool fail = false;
-  const Homes homes(1, [&](const std::vector<Homes::Message>& messages) {
-    std::vector<Result<Bytes>> answers;
-    for (const auto& message : messages) {
-      const bool is_enter = message.request.front() == std::byte{1};
-      answers.push_back(fail && is_enter ? Result<Bytes>(internal_error("no way"))
-                                         : home.handle(message.request));
-    }
-    return answers;
-  });
+  const auto homes =
+      std::make_shared<const Homes>(1, [&](const std::vector<Homes::Message>& messages) {
+        std::vector<Result<Bytes>> answers;
+        for (const auto& message : messages) {
+          const bool is_enter = message.request.front() == std::byte{1};
+          answers.push_back(fail && is_enter ? Result<Bytes>(internal_error("no way"))
+                                             : home.handle(message.request));
+        }
+        return answers;
+      });
   InProcessWorld::run(1, [&](Communicator& comm) {
     auto file = open_file(comm, homes, directory);
     ASSERT_TRUE(file->lock().ok());
@@ -368,7 +428,7 @@ TEST(SharedFile, TheLockIsGivenBackAlsoIfAWriteCannotBePublished) {
     ASSERT_TRUE(file->write(std::span(&range, 1), std::vector<std::byte>(4)).ok());
     fail = true;
     EXPECT_FALSE(file->unlock().ok());
-    EXPECT_TRUE(*homes.try_lock(kFile, 99));
+    EXPECT_TRUE(*homes->try_lock(kFile, 99));
     fail = false;
     (void)file->close();
   });
@@ -378,7 +438,7 @@ TEST(SharedFile, TheLockIsGivenBackAlsoIfAWriteCannotBePublished) {
 
 std::string make_log(const TemporaryDirectory& directory) {
   Nodes nodes(1);
-  const Homes homes = nodes.homes();
+  const auto homes = nodes.homes();
   InProcessWorld::run(1, [&](Communicator& comm) {
     auto file = open_file(comm, homes, directory);
     const std::vector<Range> ranges = {{0, 10}, {20, 5}, {100, 40}};
@@ -417,10 +477,13 @@ TEST(LogTable, AClosedLogIsGoneOnWith) {
   auto log = Log::reopen(real_file_system(), path);
   ASSERT_TRUE(log.ok());
   EXPECT_EQ((*log)->size(), 55U);
+  // Another process may not be able to: then nothing has changed.
+  EXPECT_TRUE(read_log_table(real_file_system(), path).ok());
   std::vector<Extent> entered;
   const Range range{0, 12};
   ASSERT_TRUE((*log)->write(std::span(&range, 1), std::vector<std::byte>(12), entered).ok());
   EXPECT_EQ((*log)->size(), 57U);
+  EXPECT_FALSE(read_log_table(real_file_system(), path).ok());
 }
 
 // --- as files ---
@@ -428,10 +491,10 @@ TEST(LogTable, AClosedLogIsGoneOnWith) {
 // HDF5 takes files with the same numbers for one, and reads the first for both.
 TEST(SharedFile, ReadersOfTwoFilesAreToldApart) {
   Nodes nodes(1);
-  const Homes homes = nodes.homes();
-  for (const std::uint64_t id : {kFile, kFile + 1}) ASSERT_TRUE(homes.create(id, 0).ok());
+  const auto homes = nodes.homes();
+  for (const std::uint64_t id : {kFile, kFile + 1}) ASSERT_TRUE(homes->create(id, 0).ok());
   const auto numbers = [&](std::uint64_t id) {
-    EXPECT_TRUE(homes.enter(id, {0, 0, 9}, {}, 10).ok());
+    EXPECT_TRUE(homes->enter(id, {0, 0, 9}, {}, 10).ok());
     auto file = as_file(std::make_unique<LogReader>(homes, id, OpenLog(), /*sealed=*/true), "f");
     auto info = file->info();
     EXPECT_TRUE(info.ok()) << info.status().message();
@@ -458,13 +521,13 @@ TEST(Home, RefusesWhatIsNoMessage) {
 
 TEST(Homes, FindsMoreThanFitsInOneMessage) {
   Nodes nodes(2);
-  const Homes homes = nodes.homes();
+  const auto homes = nodes.homes();
   std::vector<Extent> extents;
   for (std::uint64_t i = 0; i < 70'000; ++i) extents.push_back({i * 10, 5, i * 5, {}});
-  ASSERT_TRUE(homes.create(kFile, 0).ok());
-  ASSERT_TRUE(homes.enter(kFile, {3, 0, 9}, extents, 700'000).ok());
+  ASSERT_TRUE(homes->create(kFile, 0).ok());
+  ASSERT_TRUE(homes->enter(kFile, {3, 0, 9}, extents, 700'000).ok());
   const Range all{0, 700'000};
-  auto found = homes.look_up(kFile, std::span(&all, 1));
+  auto found = homes->look_up(kFile, std::span(&all, 1));
   ASSERT_TRUE(found.ok()) << found.status().message();
   ASSERT_EQ(found->size(), 140'000U);
   for (std::size_t i = 0; i < found->size(); ++i) {
@@ -472,10 +535,10 @@ TEST(Homes, FindsMoreThanFitsInOneMessage) {
     ASSERT_EQ((*found)[i].log.has_value(), i % 2 == 0);
   }
   const std::vector<int> both = {0, 1};
-  auto mine = homes.list(kFile, 3, both);
+  auto mine = homes->list(kFile, 3, both);
   ASSERT_TRUE(mine.ok());
   EXPECT_EQ(mine->size(), 70'000U);
-  EXPECT_TRUE(homes.drop(kFile).ok());
+  EXPECT_TRUE(homes->drop(kFile).ok());
   EXPECT_EQ(nodes[0].files() + nodes[1].files(), 0U);
 }
 
@@ -483,7 +546,7 @@ TEST(Homes, FindsMoreThanFitsInOneMessage) {
 TEST(Homes, AFileThatWasDroppedIsNotReadAsHoles) {
   TemporaryDirectory directory;
   Nodes nodes(2);
-  const Homes homes = nodes.homes();
+  const auto homes = nodes.homes();
   constexpr std::uint64_t kStripes = 4;
   InProcessWorld::run(1, [&](Communicator& comm) {
     auto file = open_file(comm, homes, directory);
@@ -497,7 +560,7 @@ TEST(Homes, AFileThatWasDroppedIsNotReadAsHoles) {
   std::vector<std::byte> bytes(3);
   const Range first{0, 3};
   ASSERT_EQ(*reader.read(std::span(&first, 1), bytes), 3U);
-  ASSERT_TRUE(homes.drop(kFile).ok());
+  ASSERT_TRUE(homes->drop(kFile).ok());
   for (std::uint64_t stripe = 1; stripe < kStripes; ++stripe) {
     const Range range{stripe * kStripeSize, 3};
     auto count = reader.read(std::span(&range, 1), bytes);
@@ -515,56 +578,56 @@ TEST(Homes, AFileThatWasDroppedIsNotReadAsHoles) {
   EXPECT_EQ(file->info()->size, 8U);
   ASSERT_EQ(*file->read(bytes, 5), 3U);
   EXPECT_EQ(bytes, std::vector<std::byte>(3, std::byte{9}));
-  EXPECT_FALSE(homes.size(kFile).ok());
-  EXPECT_FALSE(homes.list(kFile, 0, std::vector<int>{0, 1}).ok());
-  EXPECT_FALSE(homes.add_to_pointer(kFile, 1).ok());
+  EXPECT_FALSE(homes->size(kFile).ok());
+  EXPECT_FALSE(homes->list(kFile, 0, std::vector<int>{0, 1}).ok());
+  EXPECT_FALSE(homes->add_to_pointer(kFile, 1).ok());
   EXPECT_EQ(nodes[0].files() + nodes[1].files(), 0U);
 }
 
 TEST(Homes, HolesOfANodeThatNoBytesCameToAreHoles) {
   Nodes nodes(3);
-  const Homes homes = nodes.homes();
-  ASSERT_TRUE(homes.create(kFile, 5 * kStripeSize).ok());
+  const auto homes = nodes.homes();
+  ASSERT_TRUE(homes->create(kFile, 5 * kStripeSize).ok());
   const Range all{0, 5 * kStripeSize};
-  auto found = homes.look_up(kFile, std::span(&all, 1));
+  auto found = homes->look_up(kFile, std::span(&all, 1));
   ASSERT_TRUE(found.ok()) << found.status().message();
   for (const Location& location : *found) EXPECT_FALSE(location.log.has_value());
-  EXPECT_EQ(*homes.size(kFile), 5 * kStripeSize);
+  EXPECT_EQ(*homes->size(kFile), 5 * kStripeSize);
 }
 
 TEST(Homes, ANameIsClaimedByOneOwnerUntilItIsReleased) {
   Nodes nodes(2);
-  const Homes homes = nodes.homes();
-  EXPECT_TRUE(*homes.claim("a", 5));
-  EXPECT_TRUE(*homes.claim("a", 5));
-  EXPECT_FALSE(*homes.claim("a", 6));
-  EXPECT_TRUE(*homes.claim("b", 6));
-  EXPECT_TRUE(homes.release("a", 6).ok());  // not his
-  EXPECT_TRUE(homes.release("a", 5).ok());
-  EXPECT_FALSE(*homes.claim("a", 6));
-  EXPECT_TRUE(homes.release("a", 5).ok());
-  EXPECT_TRUE(*homes.claim("a", 6));
+  const auto homes = nodes.homes();
+  EXPECT_TRUE(*homes->claim("a", 5));
+  EXPECT_TRUE(*homes->claim("a", 5));
+  EXPECT_FALSE(*homes->claim("a", 6));
+  EXPECT_TRUE(*homes->claim("b", 6));
+  EXPECT_TRUE(homes->release("a", 6).ok());  // not his
+  EXPECT_TRUE(homes->release("a", 5).ok());
+  EXPECT_FALSE(*homes->claim("a", 6));
+  EXPECT_TRUE(homes->release("a", 5).ok());
+  EXPECT_TRUE(*homes->claim("a", 6));
 }
 
 // A page of the answer must cost what the page holds, not what the file does.
 TEST(Homes, AMillionExtentsAreListedAndFound) {
   constexpr std::uint64_t kCount = 1'000'000;
   Nodes nodes(2);
-  const Homes homes = nodes.homes();
-  ASSERT_TRUE(homes.create(kFile, 0).ok());
+  const auto homes = nodes.homes();
+  ASSERT_TRUE(homes->create(kFile, 0).ok());
   std::vector<Extent> extents;
   for (std::uint64_t i = 0; i < kCount; ++i) extents.push_back({i * 16, 8, i * 8, {}});
-  ASSERT_TRUE(homes.enter(kFile, {2, 0, 9}, extents, kCount * 16).ok());
-  auto mine = homes.list(kFile, 2, std::vector<int>{0, 1});
+  ASSERT_TRUE(homes->enter(kFile, {2, 0, 9}, extents, kCount * 16).ok());
+  auto mine = homes->list(kFile, 2, std::vector<int>{0, 1});
   ASSERT_TRUE(mine.ok());
   ASSERT_EQ(mine->size(), kCount);
   EXPECT_EQ(mine->back().offset, (kCount - 1) * 16);
   const Range all{0, kCount * 16};
-  auto found = homes.look_up(kFile, std::span(&all, 1));
+  auto found = homes->look_up(kFile, std::span(&all, 1));
   ASSERT_TRUE(found.ok());
   ASSERT_EQ(found->size(), 2 * kCount);
   EXPECT_EQ(found->back().range, (Range{kCount * 16 - 8, 8}));
-  auto cost = homes.cost(kFile);
+  auto cost = homes->cost(kFile);
   ASSERT_TRUE(cost.ok());
   EXPECT_EQ(cost->extents, kCount);
   EXPECT_GE(cost->bytes, kCount * sizeof(Extent));

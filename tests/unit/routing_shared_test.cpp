@@ -1,0 +1,354 @@
+// Sessions: files that several ranks of a program write together.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/read_only_file.hpp"
+#include "core/mpi/in_process_communicator.hpp"
+#include "core/routing/shared_open.hpp"
+#include "tests/unit/forwarding_filesystem.hpp"
+#include "tests/unit/session_fixture.hpp"
+
+namespace scr::routing {
+namespace {
+
+using shared_file::Range;
+using shared_file::SharedFile;
+using ::testing::HasSubstr;
+
+class SharedSessionTest : public SessionTest {
+ protected:
+  Result<std::unique_ptr<SharedFile>> open_together(Rank& rank, const std::string& file) {
+    SharedOpen how;
+    how.name = name(file);
+    how.write = how.create = true;
+    return rank.session.open_shared(rank.world.duplicate(), how);
+  }
+
+  // Each rank has one byte of the file.
+  static void put(const Rank& rank, SharedFile& file, char value) {
+    const Range range{static_cast<std::uint64_t>(rank.world.rank()), 1};
+    ASSERT_TRUE(file.write(std::span(&range, 1), bytes_of(std::string(1, value))).ok());
+  }
+
+  void write_together(Rank& rank, const std::string& file, char value) {
+    auto opened = open_together(rank, file);
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    ASSERT_NE(*opened, nullptr);
+    put(rank, **opened, value);
+    const Status closed = (*opened)->close();
+    ASSERT_TRUE(closed.ok()) << closed.message();
+  }
+};
+
+// --- restart
+
+const std::vector<std::string> kCheckpoints = {"ROUTE=*.h5 TYPE=CKPT"};
+
+TEST_F(SharedSessionTest, AfterAKillTheNewestOfTwoCachedVersionsIsRead) {
+  set("SCR_CACHE_SIZE", "2");
+  set("SCR_FLUSH", "10");
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank killed(comm, kCheckpoints);
+    for (const char value : {'a', 'b'}) {
+      write_together(killed, "restart.h5", value);
+      killed.look();
+    }
+    comm.barrier();
+  });
+  ASSERT_EQ(real("restart.h5"), "marker");
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm, kCheckpoints);
+    EXPECT_EQ(read(rank.session, "restart.h5"), "bb");
+    comm.barrier();
+  });
+}
+
+TEST_F(SharedSessionTest, AfterAKillAFlushedVersionIsNotHiddenByAnOlderOneInTheCache) {
+  set("SCR_CACHE_SIZE", "2");
+  set("SCR_FLUSH", "2");
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank killed(comm, kCheckpoints);
+    for (const char value : {'a', 'b'}) {
+      write_together(killed, "restart.h5", value);
+      killed.look();
+    }
+    comm.barrier();
+  });
+  ASSERT_EQ(real("restart.h5"), "bb");
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm, kCheckpoints);
+    EXPECT_EQ(read(rank.session, "restart.h5"), "bb");
+    comm.barrier();
+  });
+}
+
+// Another process has the older version, so none can tell by its own files alone.
+TEST_F(SharedSessionTest, AfterAKillTheNewestVersionIsReadAlsoIfOthersWroteTheOlderOne) {
+  set("SCR_CACHE_SIZE", "3");
+  set("SCR_FLUSH", "10");
+  InProcessWorld::run(3, [&](Communicator& comm) {
+    Rank killed(comm, kCheckpoints);
+    if (comm.rank() == 0) write(killed.session, "restart.h5", "old");
+    killed.look();
+    const auto others = comm.split(comm.rank() == 0 ? 0 : 1, comm.rank());
+    SharedOpen how;
+    how.name = name("restart.h5");
+    how.write = how.create = true;
+    if (comm.rank() != 0) {
+      auto opened = killed.session.open_shared(others->duplicate(), how);
+      ASSERT_TRUE(opened.ok()) << opened.status().message();
+      put(killed, **opened, 'b');
+      ASSERT_TRUE((*opened)->close().ok());
+    }
+    killed.look();
+    comm.barrier();
+  });
+  InProcessWorld::run(3, [&](Communicator& comm) {
+    Rank rank(comm, kCheckpoints);
+    EXPECT_EQ(read(rank.session, "restart.h5"), "obb");
+    comm.barrier();
+  });
+}
+
+// --- the end of the run
+
+// Python closes files after MPI_Finalize, and may read from them until then.
+TEST_F(SharedSessionTest, AFileThatIsReadAfterTheEndComesFromWhereItWasFlushedTo) {
+  set("SCR_FLUSH", "10");  // at the end
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm, kCheckpoints);
+    auto file = open_together(rank, "f.h5");
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    const auto put_far = [&](std::uint64_t at, const std::string& text) {
+      const Range range{at, text.size()};
+      ASSERT_TRUE((*file)->write(std::span(&range, 1), bytes_of(text)).ok());
+    };
+    // Other stripes, which a reader has not heard of yet.
+    put(rank, **file, 'a');
+    if (comm.rank() == 1) put_far(shared_file::kStripeSize, "far");
+    ASSERT_TRUE((*file)->close().ok());
+    rank.look();
+    auto opened = rank.session.open(name("f.h5"), OpenOptions::read());
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    const auto three = [&](std::uint64_t at) {
+      std::string text(3, '\0');
+      const Status status = opened->file->read_exactly(std::as_writable_bytes(std::span(text)), at);
+      return status.ok() ? text : std::string(status.message());
+    };
+    EXPECT_EQ(three(0), std::string("aa\0", 3));
+    rank.session.finish();
+    EXPECT_EQ(three(0), std::string("aa\0", 3));
+    EXPECT_EQ(three(shared_file::kStripeSize), "far");
+    EXPECT_EQ(opened->file->info()->size, shared_file::kStripeSize + 3);
+    ASSERT_TRUE(opened->file->close().ok());
+  });
+}
+
+TEST_F(SharedSessionTest, AFileThatIsReadAfterTheEndAndWasNotFlushedSaysSo) {
+  set("SCR_FLUSH", "0");
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm, kCheckpoints);
+    write_together(rank, "f.h5", 'a');
+    rank.look();
+    auto opened = rank.session.open(name("f.h5"), OpenOptions::read());
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    rank.session.finish();
+    EXPECT_THAT(opened->file->info().status().message(), HasSubstr("the run has ended"));
+    ASSERT_TRUE(opened->file->close().ok());
+  });
+}
+
+// --- names of files that are open
+
+TEST_F(SharedSessionTest, AFileThatIsDeletedWhileItIsOpenIsGoneAndOthersAreSealed) {
+  for (const int who : {0, 1}) {
+    const std::string gone = "gone" + std::to_string(who) + ".h5";
+    const std::string kept = "kept" + std::to_string(who) + ".h5";
+    InProcessWorld::run(2, [&](Communicator& comm) {
+      Rank rank(comm);
+      const auto is_missing = [&] {
+        return real(gone) == "missing" && !rank.session.open(name(gone), OpenOptions::read()).ok();
+      };
+      write_together(rank, gone, 'o');
+      rank.look();
+      auto file = open_together(rank, gone);
+      ASSERT_TRUE(file.ok()) << file.status().message();
+      put(rank, **file, 'a');
+      ASSERT_TRUE((*file)->sync().ok());
+      if (comm.rank() == who) {
+        EXPECT_TRUE(rank.session.remove(name(gone)).ok());
+      }
+      comm.barrier();
+      put(rank, **file, 'b');
+      ASSERT_TRUE((*file)->close().ok());
+      EXPECT_TRUE(is_missing());
+      comm.barrier();
+      write_together(rank, kept, 'c');
+      rank.look();
+      EXPECT_EQ(real(kept), "cc");
+      EXPECT_TRUE(is_missing());
+      comm.barrier();
+      rank.session.finish();
+    });
+  }
+}
+
+TEST_F(SharedSessionTest, AFileThatOneRankDeletedIsMadeAnewInTheSameWindow) {
+  for (const int who : {0, 1}) {
+    for (const bool open : {false, true}) {
+      const std::string again = "again" + std::to_string(who) + (open ? "o" : "c") + ".h5";
+      InProcessWorld::run(2, [&](Communicator& comm) {
+        Rank rank(comm);
+        auto file = open_together(rank, again);
+        ASSERT_TRUE(file.ok()) << file.status().message();
+        put(rank, **file, 'a');
+        if (!open) {
+          ASSERT_TRUE((*file)->close().ok());
+        }
+        comm.barrier();
+        if (comm.rank() == who) {
+          EXPECT_TRUE(rank.session.remove(name(again)).ok());
+        }
+        comm.barrier();
+        if (open) {
+          ASSERT_TRUE((*file)->close().ok());
+        }
+        write_together(rank, again, 'n');
+        rank.look();
+        EXPECT_EQ(real(again), "nn");
+        rank.session.finish();
+      });
+    }
+  }
+}
+
+TEST_F(SharedSessionTest, AFileThatWasDeletedAndIsNeverClosedIsGoneAtTheEnd) {
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    auto file = open_together(rank, "f.h5");
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    put(rank, **file, 'a');
+    comm.barrier();
+    if (comm.rank() == 0) {
+      EXPECT_TRUE(rank.session.remove(name("f.h5")).ok());
+    }
+    rank.session.finish();
+    comm.barrier();
+    EXPECT_EQ(real("f.h5"), "missing");
+    ASSERT_TRUE((*file)->close().ok());
+  });
+}
+
+TEST_F(SharedSessionTest, AFileThatIsOpenIsNeitherRenamedNorChangedInSize) {
+  InProcessWorld::run(3, [&](Communicator& comm) {
+    Rank rank(comm);
+    if (comm.rank() == 0) write(rank.session, "other.h5", "other");
+    const auto two = comm.split(comm.rank() < 2 ? 0 : 1, comm.rank());
+    std::unique_ptr<SharedFile> file;
+    if (comm.rank() < 2) {
+      SharedOpen how;
+      how.name = name("f.h5");
+      how.write = how.create = true;
+      auto opened = rank.session.open_shared(two->duplicate(), how);
+      ASSERT_TRUE(opened.ok()) << opened.status().message();
+      file = std::move(*opened);
+      put(rank, *file, 'a');
+      ASSERT_TRUE(file->sync().ok());
+    }
+    comm.barrier();
+    // Of those that have it open, and of others.
+    if (comm.rank() != 1) {
+      for (const auto& refused : {rank.session.renamed(name("f.h5"), name("g.h5")),
+                                  rank.session.renamed(name("other.h5"), name("f.h5")),
+                                  rank.session.truncated(name("f.h5"), 1)}) {
+        EXPECT_EQ(refused.status().errno_value(), EBUSY);
+        EXPECT_THAT(refused.status().message(), HasSubstr("f.h5' cannot be"));
+      }
+    }
+    comm.barrier();
+    if (file) {
+      put(rank, *file, 'b');
+      ASSERT_TRUE(file->close().ok());
+    }
+    comm.barrier();
+    if (comm.rank() == 2) {
+      EXPECT_TRUE(*rank.session.renamed(name("f.h5"), name("g.h5")));
+    }
+    rank.look();
+    EXPECT_EQ(real("g.h5"), "bb");
+    EXPECT_EQ(real("other.h5"), "other");
+    EXPECT_EQ(real("f.h5"), "missing");
+    rank.session.finish();
+  });
+}
+
+// --- failures
+
+// Does not open a log again while it is told not to.
+class UnreopenedLogs final : public testing::ForwardingFileSystem {
+ public:
+  Result<std::unique_ptr<File>> open(const At& at, const OpenOptions& options) override {
+    const bool again = options.access != OpenOptions::Access::kRead && !options.create;
+    if (fails && again && at.path.ends_with(".scrlog"))
+      return errno_status(EMFILE, "open", at.path);
+    return inner_.open(at, options);
+  }
+  bool fails = false;
+};
+
+TEST_F(SharedSessionTest, AClosedFileThatOneRankCannotOpenAgainStaysAsItIs) {
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    UnreopenedLogs fs;
+    Rank rank(comm, {}, fs);
+    write_together(rank, "f.h5", 'a');
+    write_together(rank, "g.h5", 'a');
+    fs.fails = comm.rank() == 1;
+    for (const char* file : {"f.h5", "g.h5"}) {
+      auto opened = open_together(rank, file);
+      ASSERT_FALSE(opened.ok());
+      EXPECT_EQ(read(rank.session, file), "aa");
+    }
+    fs.fails = false;
+    comm.barrier();
+    write_together(rank, "g.h5", 'b');
+    rank.look();
+    EXPECT_EQ(real("f.h5"), "aa");
+    EXPECT_EQ(real("g.h5"), "bb");
+    rank.session.finish();
+  });
+}
+
+// --- other nodes
+
+TEST_F(SharedSessionTest, AFileOfAnotherNodeIsReadOnWhenItsDatasetHasLeftTheCache) {
+  set("SCR_SERVICE_INTERFACE", "lo");
+  set("SCR_CACHE_SIZE", "1");
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    // Both nodes have one directory for their caches, but ask each other nevertheless.
+    const std::string store = "STORE=" + (directory_ / "cache") + " GROUP=WORLD COUNT=1";
+    Rank rank(comm, {store}, file_system(), "node" + std::to_string(comm.rank()));
+    if (comm.rank() == 0) write(rank.session, "a.h5", "one");
+    comm.barrier();
+    auto opened = comm.rank() == 1 ? rank.session.open(name("a.h5"), OpenOptions::read())
+                                   : Result<Session::Opened>(not_found(""));
+    if (comm.rank() == 1) {
+      ASSERT_TRUE(opened.ok()) << opened.status().message();
+      ASSERT_THAT(opened->file->info()->device, ::testing::Ge(kOwnDevice)) << "not remote";
+    }
+    rank.look();
+    for (const char* next : {"b.h5", "c.h5"}) {
+      if (comm.rank() == 0) write(rank.session, next, next);
+      rank.look();
+    }
+    if (comm.rank() == 1) {
+      std::string text(3, ' ');
+      const Status status = opened->file->read_exactly(std::as_writable_bytes(std::span(text)), 0);
+      EXPECT_EQ(text, "one") << status.message();
+      EXPECT_TRUE(opened->file->close().ok());
+    }
+    rank.session.finish();
+  });
+}
+
+}  // namespace
+}  // namespace scr::routing
