@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "core/routing/marker_store.hpp"
+#include "core/routing/presence.hpp"
 #include "core/routing/route_rules.hpp"
 #include "core/routing/routed_file.hpp"
 #include "core/runtime/runtime.hpp"
@@ -121,7 +122,8 @@ class Session {
     std::string path;  // of the data
     Marker marker;
     int open = 0;
-    Status failure;  // of the first write that failed
+    Status failure;                      // of the first write that failed
+    std::shared_ptr<Presence> presence;  // from the first open to the last close
   };
   // The newest copy of a file.
   struct Copy {
@@ -197,8 +199,22 @@ class Session {
                                     const std::optional<Marker>& marker);
   bool at_name_is_newer(const FileInfo& info, const Copy& copy);
   Result<std::unique_ptr<File>> open_copy(const Copy& copy, const std::string& absolute);
+  // How a file of the window is opened for writing: with new contents, or with those that it has,
+  // which are made if it has none, or with those that it must have.
+  enum class InWindow { kAnew, kMake, kJoin };
   Result<std::unique_ptr<File>> open_in_window(const Route& route, const std::string& absolute,
-                                               std::uint64_t generation);
+                                               std::uint64_t generation, InWindow how,
+                                               const std::function<Status(File&)>& fill = {});
+  Result<std::unique_ptr<File>> open_present(const std::string& relative, const std::string& path,
+                                             std::shared_ptr<Presence>& presence, InWindow how,
+                                             const std::function<Status(File&)>& fill);
+  std::optional<Marker> marker_in_window(const std::string& relative);
+  bool is_real(const std::string& absolute);
+  bool joins_at_name(File& plain);
+  Status become_writer(RoutedFile& file);
+  Result<Opened> open_once(const Route& route, const std::string& absolute, std::string_view name,
+                           const OpenOptions& options, bool swmr);
+  void leave_window(const std::string& absolute);
   WindowFile* file_in_window(const std::string& absolute);
   WindowFile& enter_window(const Route& route, const std::string& absolute, const std::string& path,
                            std::uint64_t generation);
@@ -212,6 +228,7 @@ class Session {
   Status closed(RoutedFile& file, const Status& status);
   void drop_failed(const std::string& absolute);
   Status move_flushed(RoutedFile& file);
+  bool is_alone_with(const RoutedFile& file);
   void move_flushed_files();
   void move_passed_files();
   // Copies an open file to its name in the prefix directory, where it lives on.

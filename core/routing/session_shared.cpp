@@ -259,9 +259,11 @@ Hash Session::plan_shared(const SharedOpen& how, int processes) {
     if (!text.ok()) return refuse(text.status());
     plan.set_value("SHARED", *text);
   }
-  if (!how.write || processes == 1) return decide_on("EACH");
+  // Processes of one node that write one file each by itself know of each other in the cache only.
+  const bool each = processes == 1 && !(runtime_->window_bypasses() && at_name);
+  if (!how.write || each) return decide_on("EACH");
   if (runtime_->window_bypasses()) {
-    warn_once("files of several processes are written without protection",
+    warn_once("files of MPI-IO are written without protection",
               "there is no room for the dataset in the cache");
     if (at_name) return decide_on("PASS");
     return refuse(failed_precondition(fmt::format(
