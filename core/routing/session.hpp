@@ -245,6 +245,7 @@ class Session {
 
   // session_shared.cpp
   void find_homes();
+  void use_homes(std::shared_ptr<const std::vector<service::Endpoint>> nodes, int node);
   bool can_reach_all(const std::vector<service::Endpoint>& nodes, bool complete);
   flush::OpenSharedLog dataset_logs(int dataset, bool sealed);
   shared_file::OpenLog log_opener(int dataset, const std::string& relative, bool sealed);
@@ -253,12 +254,16 @@ class Session {
   Hash claim_and_plan(const SharedOpen& how, int processes);
   void release_claim(const Hash& plan) const;
   Hash plan_shared(const SharedOpen& how, int processes);
+  Hash plan_without_homes(const SharedOpen& how, int processes);
   Result<std::unique_ptr<File>> open_version(const SharedOpen& how, const Hash& plan);
   std::unique_ptr<File> open_shared_copy(const Marker& marker);
   Result<std::unique_ptr<shared_file::SharedFile>> open_each(
       const std::shared_ptr<Communicator>& comm, const SharedOpen& how, const Hash& plan);
   Result<std::unique_ptr<shared_file::SharedFile>> open_logs(
       const std::shared_ptr<Communicator>& comm, const SharedOpen& how, const Hash& plan);
+  Result<std::unique_ptr<shared_file::SharedFile>> open_beyond_ids(Communicator& comm,
+                                                                   const std::string& absolute,
+                                                                   const Hash& plan);
   int first_rank_of(Communicator& comm) const;
   bool is_same_shared(const std::string& absolute, const Hash& plan, int processes);
   std::int64_t number_in_window(const std::string& absolute);

@@ -10,7 +10,9 @@
 
 #include <fstream>
 
+#include "core/base/faulty_filesystem.hpp"
 #include "core/mpi/in_process_communicator.hpp"
+#include "core/routing/shared_open.hpp"
 #include "core/runtime/program.hpp"
 #include "flush/index.hpp"
 #include "tests/unit/forwarding_filesystem.hpp"
@@ -445,10 +447,12 @@ TEST_F(SessionTest, ARunInWhichNothingWasRoutedSaysSo) {
 // --- ranks of one program
 
 struct Rank {
-  Session session{file_system()};
+  Session session;
   Communicator& world;
 
-  explicit Rank(Communicator& comm, const std::vector<std::string>& calls = {}) : world(comm) {
+  explicit Rank(Communicator& comm, const std::vector<std::string>& calls = {},
+                FileSystem& fs = file_system())
+      : session(fs), world(comm) {
     auto runtime = Runtime::start(file_system(), comm.duplicate(), "node0",
                                   {.calls = calls, .mode = config::Mode::kTransparent});
     EXPECT_TRUE(runtime.ok()) << runtime.status().message();
@@ -709,6 +713,72 @@ TEST_F(RanksTest, AFileThatMovesToItsNameIsFoundThereByWhoOpensItThen) {
     EXPECT_EQ(real("a.h5"), "012");
     rank.session.finish();
   });
+}
+
+// --- files that ranks open together
+
+SharedOpen shared(const std::string& name) {
+  SharedOpen how;
+  how.name = name;
+  return how;
+}
+
+TEST_F(RanksTest, ARankThatCannotLookAtAFileThatAllReadFailsTheOpenForAll) {
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    FaultyFileSystem faulty(real_file_system(), {});
+    Rank rank(comm, {}, comm.rank() == 1 ? static_cast<FileSystem&>(faulty) : file_system());
+    if (comm.rank() == 0) write(rank.session, "a.h5", "one");
+    comm.barrier();
+    // How many times a rank looks at files when it opens this one; the last is at the open file.
+    FaultPlan plan;
+    plan.operations = FaultPlan::bit(Operation::kInfo);
+    faulty.reset(plan);
+    EXPECT_EQ(read(rank.session, "a.h5"), "one");
+    plan.action = FaultPlan::Action::kFail;
+    plan.n = std::max<std::uint64_t>(faulty.operations(), 1);
+    faulty.reset(plan);
+    const std::shared_ptr<Communicator> file_comm = comm.duplicate();
+    auto opened = rank.session.open_shared(file_comm, shared(name("a.h5")));
+    EXPECT_FALSE(opened.ok());
+    EXPECT_EQ(faulty.hits(), comm.rank() == 1 ? 1U : 0U);
+    rank.session.finish();
+  });
+}
+
+TEST_F(RanksTest, WhereADatasetHasNoIdsLeftFilesOfSeveralArePassedOn) {
+  constexpr int kIds = 4096;
+  ::testing::internal::CaptureStderr();
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    write(rank.session, "own." + std::to_string(comm.rank()), "own");
+    if (comm.rank() == 0) {
+      for (int i = 1; i < kIds; ++i) {
+        auto opened = rank.session.open(name("gone"), OpenOptions::create_truncate());
+        ASSERT_TRUE(opened.ok() && rank.session.remove(name("gone")).ok());
+      }
+    }
+    const std::shared_ptr<Communicator> file_comm = comm.duplicate();
+    SharedOpen how = shared(name("a.h5"));
+    how.write = how.create = true;
+    for (int i = 0; i < 2; ++i) {  // the name is free again after the first
+      auto opened = rank.session.open_shared(file_comm, how);
+      ASSERT_TRUE(opened.ok()) << opened.status().message();
+      EXPECT_EQ(*opened, nullptr);
+    }
+    // What is in the cache only cannot be left to MPI.
+    SharedOpen old = how;
+    old.name = name("own.0");
+    auto cached = rank.session.open_shared(file_comm, old);
+    EXPECT_THAT(std::string(cached.status().message()), HasSubstr("not at its name"));
+    comm.barrier();
+    rank.look();
+    auto opened = rank.session.open_shared(file_comm, how);
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    ASSERT_NE(*opened, nullptr);
+    EXPECT_TRUE((*opened)->close().ok());
+    rank.session.finish();
+  });
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("can have 4096"));
 }
 
 TEST_F(RanksTest, MarkersCanBeKeptOutOfTheWay) {
