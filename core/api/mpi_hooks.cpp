@@ -192,6 +192,43 @@ int look(MPI_Comm comm) {
   return MPI_SUCCESS;
 }
 
+// How many processes of a communicator without a remote group are not of the program.
+int count_others(MPI_Comm comm) {
+  MPI_Group group = MPI_GROUP_NULL;
+  MPI_Group program = MPI_GROUP_NULL;
+  int size = 0;
+  PMPI_Comm_group(comm, &group);
+  PMPI_Comm_group(state().program, &program);
+  PMPI_Group_size(group, &size);
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::vector<int> found(ranks.size(), MPI_UNDEFINED);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  PMPI_Group_translate_ranks(group, size, ranks.data(), program, found.data());
+  PMPI_Group_free(&group);
+  PMPI_Group_free(&program);
+  return static_cast<int>(std::count(found.begin(), found.end(), MPI_UNDEFINED));
+}
+
+// Processes of other programs of the launch, or that were spawned, do not know of what we do.
+bool serves(MPI_Comm comm) { return state().program != MPI_COMM_NULL && count_others(comm) == 0; }
+
+// Remembered at the communicator, since this is asked at each of its collective calls.
+bool has_same_group(MPI_Comm comm) {
+  static const int key = [] {
+    int made = MPI_KEYVAL_INVALID;
+    PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &made, nullptr);
+    return made;
+  }();
+  static const std::array<char, 2> answers{};
+  void* known = nullptr;
+  int is_known = 0;
+  PMPI_Comm_get_attr(comm, key, &known, &is_known);
+  if (is_known != 0) return known == &answers[1];
+  const bool same = count_others(comm) == 0;
+  PMPI_Comm_set_attr(comm, key, const_cast<char*>(&answers[same ? 1 : 0]));  // NOLINT
+  return same;
+}
+
 bool has_all_ranks(MPI_Comm comm) {
   if (comm == state().program || comm == MPI_COMM_WORLD) return true;
   if (comm == MPI_COMM_NULL) return false;
@@ -202,11 +239,7 @@ bool has_all_ranks(MPI_Comm comm) {
   int world = 0;
   PMPI_Comm_size(comm, &size);
   PMPI_Comm_size(state().program, &world);
-  if (size != world) return false;
-  if (state().program == MPI_COMM_WORLD) return true;
-  int same = MPI_UNEQUAL;
-  PMPI_Comm_compare(comm, state().program, &same);
-  return same != MPI_UNEQUAL;
+  return size == world && has_same_group(comm);
 }
 
 bool is_at_work() { return Session::process().attached() && !Session::is_sealing(); }
@@ -297,6 +330,7 @@ const scr_mpi_hooks* scr_get_mpi_hooks(int version) {
       .unpublished =
           reinterpret_cast<const unsigned long*>(&scr::mpiio::OpenFiles::process().unpublished()),
       .publish = publish,
-      .files = &scr::mpiio::file_calls({.seals = close_seals, .reached = closed})};
+      .files =
+          &scr::mpiio::file_calls({.serves = serves, .seals = close_seals, .reached = closed})};
   return version == SCR_MPI_HOOKS_VERSION ? &hooks : nullptr;
 }

@@ -38,6 +38,7 @@ bool is_for_us(MPI_Comm comm, const char* name, int amode) {
   if (comm == MPI_COMM_NULL || name == nullptr) return false;
   int inter = 0;
   if (PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter != 0) return false;
+  if (!collective_points.serves(comm)) return false;  // others would not come
   const int access = amode & (MPI_MODE_RDONLY | MPI_MODE_WRONLY | MPI_MODE_RDWR);
   if (access != MPI_MODE_RDONLY && access != MPI_MODE_WRONLY && access != MPI_MODE_RDWR)
     return false;

@@ -8,6 +8,9 @@ namespace scr::mpiio {
 
 // What the table needs of the one that knows the program's collective points.
 struct CollectivePoints {
+  // Whether all processes of this communicator, which has no remote group, are of the program that
+  // h5scr serves; the same on all of them, and none waits for another.
+  bool (*serves)(MPI_Comm comm);
   // Whether the close of a file that is opened on this communicator is one.
   bool (*seals)(MPI_Comm comm);
   // After such a close.

@@ -240,6 +240,8 @@ void Session::finish() {
     return;
   }
   const Sealing guard;
+  // Processes of one node may have a file open together: who moves it has what all have written.
+  if (attached_) runtime_->context().world().barrier();
   const std::vector<RoutedFile*> writers = writers_;
   for (RoutedFile* file : writers) {
     const WindowFile* known = file_in_window(file->absolute_);

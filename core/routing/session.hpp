@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "core/routing/marker_store.hpp"
+#include "core/routing/presence.hpp"
 #include "core/routing/route_rules.hpp"
 #include "core/routing/routed_file.hpp"
 #include "core/runtime/runtime.hpp"
@@ -123,7 +124,8 @@ class Session {
     std::string path;  // of the data
     Marker marker;
     int open = 0;
-    Status failure;  // of the first write that failed
+    Status failure;                      // of the first write that failed
+    std::shared_ptr<Presence> presence;  // from the first open to the last close
   };
   // The newest copy of a file.
   struct Copy {
@@ -200,8 +202,22 @@ class Session {
                                     const std::optional<Marker>& marker);
   bool at_name_is_newer(const FileInfo& info, const Copy& copy);
   Result<std::unique_ptr<File>> open_copy(const Copy& copy, const std::string& absolute);
+  // How a file of the window is opened for writing: with new contents, or with those that it has,
+  // which are made if it has none, or with those that it must have.
+  enum class InWindow { kAnew, kMake, kJoin };
   Result<std::unique_ptr<File>> open_in_window(const Route& route, const std::string& absolute,
-                                               std::uint64_t generation);
+                                               std::uint64_t generation, InWindow how,
+                                               const std::function<Status(File&)>& fill = {});
+  Result<std::unique_ptr<File>> open_present(const std::string& relative, const std::string& path,
+                                             std::shared_ptr<Presence>& presence, InWindow how,
+                                             const std::function<Status(File&)>& fill);
+  std::optional<Marker> marker_in_window(const std::string& relative);
+  bool is_real(const std::string& absolute);
+  bool joins_at_name(File& plain);
+  Status become_writer(RoutedFile& file);
+  Result<Opened> open_once(const Route& route, const std::string& absolute, std::string_view name,
+                           const OpenOptions& options, bool swmr);
+  void leave_window(const std::string& absolute);
   WindowFile* file_in_window(const std::string& absolute);
   WindowFile& enter_window(const Route& route, const std::string& absolute, const std::string& path,
                            std::uint64_t generation);
@@ -215,6 +231,7 @@ class Session {
   Status closed(RoutedFile& file, const Status& status);
   void drop_failed(const std::string& absolute);
   Status move_flushed(RoutedFile& file);
+  bool is_alone_with(const RoutedFile& file);
   void move_flushed_files();
   void move_passed_files();
   // Copies an open file to its name in the prefix directory, where it lives on.
@@ -233,6 +250,7 @@ class Session {
 
   // session_shared.cpp
   void find_homes();
+  void use_homes(std::shared_ptr<const std::vector<service::Endpoint>> nodes, int node);
   bool can_reach_all(const std::vector<service::Endpoint>& nodes, bool complete);
   flush::OpenSharedLog dataset_logs(int dataset, bool sealed);
   static Status run_has_ended();
@@ -242,6 +260,7 @@ class Session {
   Hash claim_and_plan(const SharedOpen& how, int processes);
   void release_claim(const Hash& plan) const;
   Hash plan_shared(const SharedOpen& how, int processes);
+  Hash plan_without_homes(const SharedOpen& how, int processes);
   Result<std::unique_ptr<File>> open_version(const SharedOpen& how, const Hash& plan);
   std::unique_ptr<File> open_shared_copy(const Marker& marker);
   std::function<Result<std::unique_ptr<File>>()> flushed_copy(const Marker& marker);
@@ -249,6 +268,9 @@ class Session {
       const std::shared_ptr<Communicator>& comm, const SharedOpen& how, const Hash& plan);
   Result<std::unique_ptr<shared_file::SharedFile>> open_logs(
       const std::shared_ptr<Communicator>& comm, const SharedOpen& how, const Hash& plan);
+  Result<std::unique_ptr<shared_file::SharedFile>> open_beyond_ids(Communicator& comm,
+                                                                   const std::string& absolute,
+                                                                   const Hash& plan);
   int first_rank_of(Communicator& comm) const;
   bool is_same_shared(const std::string& absolute, const Hash& plan, int processes);
   std::int64_t number_in_window(const std::string& absolute);

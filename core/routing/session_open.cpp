@@ -71,6 +71,16 @@ Result<Session::Opened> Session::open(std::string_view name, const OpenOptions& 
   std::string absolute = absolute_name(name);
   const Route route = route_of(absolute);
   if (route.routed()) absolute = prefix() + "/" + route.relative;
+  for (;;) {
+    auto opened = open_once(route, absolute, name, options, swmr);
+    if (!opened.ok() || opened->file) return opened;
+  }
+}
+
+// No file: another process has moved it just now, look again.
+Result<Session::Opened> Session::open_once(const Route& route, const std::string& absolute,
+                                           std::string_view name, const OpenOptions& options,
+                                           bool swmr) {
   if (!changes(options) || !makes_new(options)) {
     return open_existing(route, absolute, name, options, swmr);
   }
@@ -126,8 +136,10 @@ std::optional<Session::Copy> Session::find_in_cache(const std::string& relative,
     auto info = fs_.info(path);
     return info.ok() && info->type == FileInfo::Type::kRegular && copy.dataset > hidden_up_to;
   };
-  if (runtime_ && file_in_window(prefix() + "/" + relative) != nullptr) {
-    copy.path = file_in_window(prefix() + "/" + relative)->path;
+  const WindowFile* mine = runtime_ ? file_in_window(prefix() + "/" + relative) : nullptr;
+  // Another process of this node may have deleted what this one has closed, or moved it.
+  if (mine != nullptr && (mine->open > 0 || fs_.info(mine->path).ok())) {
+    copy.path = mine->path;
     copy.dataset = runtime_->window();
     return copy;
   }
@@ -239,8 +251,12 @@ Result<Session::Copy> Session::find(const Route& route, const std::string& absol
     real = visible.ok() && !*visible;
     if (!marker && visible.ok()) marker = *visible;
   }
-  // A process of another rank has deleted a file that is neither at its name nor marked there.
-  if (here && attached_ && !marker && !real && !is_own(absolute, *here)) here.reset();
+  // A process of another rank has deleted a file that is neither at its name nor marked there, or
+  // has not closed it yet.
+  if (here && attached_ && !marker && !real && !is_own(absolute, *here) &&
+      !(here->dataset == runtime_->window() && Presence::is_at(fs_, here->path))) {
+    here.reset();
+  }
   // Flushed, and then taken away by someone who did not tell us.
   if (here && !names_are_watched_ && !marker && !real && runtime_ &&
       runtime_->is_in_prefix(here->dataset)) {
@@ -348,16 +364,14 @@ Result<Session::Opened> Session::open_existing(const Route& route, const std::st
   RoutedFile::Role role = changes(options) ? RoutedFile::Role::kUpdater : RoutedFile::Role::kReader;
   if (plain) {
     SCR_ASSIGN_OR_RETURN(Opened opened, open_plain(name, options));
-    if (!start_alone() || !open_window()) return opened;
+    if (!start_alone() || !open_window() || joins_at_name(*opened.file)) return opened;
     file = std::move(opened.file);
   } else if (role == RoutedFile::Role::kUpdater && copy.where == Copy::Where::kCache && runtime_ &&
              copy.dataset == runtime_->window()) {
     // Not protected yet: changed where it is. Another process of this node may have written it.
-    if (file_in_window(absolute) == nullptr) {
-      SCR_RETURN_IF_ERROR(runtime_->route_file(absolute).status());
-      enter_window(route, absolute, copy.path, copy.generation + 1);
-    }
-    SCR_ASSIGN_OR_RETURN(file, fs_.open(copy.path, OpenOptions::read_write()));
+    SCR_ASSIGN_OR_RETURN(file,
+                         open_in_window(route, absolute, copy.generation + 1, InWindow::kJoin));
+    if (!file) return Opened{};
     role = RoutedFile::Role::kWriter;
   } else {
     auto opened = open_copy(copy, absolute);
@@ -370,11 +384,15 @@ Result<Session::Opened> Session::open_existing(const Route& route, const std::st
   }
   auto routed = std::make_unique<RoutedFile>(*this, absolute, std::move(file), role);
   RoutedFile* pointer = routed.get();
-  if (role == RoutedFile::Role::kWriter) {
-    writers_.push_back(pointer);
-    if (WindowFile* known = file_in_window(absolute)) ++known->open;
-  }
+  if (role == RoutedFile::Role::kWriter) writers_.push_back(pointer);
   return Opened{std::move(routed), pointer, std::nullopt};
+}
+
+// Another process has moved the file to its name, and writes it there: so does this one.
+bool Session::joins_at_name(File& plain) {
+  if (!attached_ || !Presence::has_others(plain)) return false;
+  (void)plain.lock(LockMode::kShared, /*wait=*/false);
+  return true;
 }
 
 Result<Session::Opened> Session::create(const Route& route, const std::string& absolute,
@@ -386,35 +404,110 @@ Result<Session::Opened> Session::create(const Route& route, const std::string& a
   if (directory.type != FileInfo::Type::kDirectory)
     return errno_status(ENOTDIR, "create", absolute);
   move_flushed_files();
+  const bool was_real = !options.truncate && is_real(absolute);
   SCR_ASSIGN_OR_RETURN(const Copy copy, find(route, absolute));
   // Where data was lost, a new version may be written; its marker takes the place of the old one.
   const bool exists = copy.where != Copy::Where::kNowhere || copy.lost;
   if (options.exclusive && exists) return errno_status(EEXIST, "create", absolute);
   if (!options.create && !exists) return errno_status(ENOENT, "open", absolute);
-  SCR_ASSIGN_OR_RETURN(auto file, open_in_window(route, absolute, copy.generation + 1));
+  if (!options.truncate && copy.where != Copy::Where::kNowhere) {
+    return open_existing(route, absolute, name, options, /*swmr=*/false);
+  }
+  bool filled = false;
+  bool moved = false;
+  const auto fill = [&](File& file) -> Status {
+    filled = true;
+    // Another process of this node may have made it since, and moved it to its name.
+    moved = !options.truncate && !was_real && is_real(absolute);
+    return moved ? errno_status(EEXIST, "create", absolute) : file.truncate(0);
+  };
+  auto file = open_in_window(route, absolute, copy.generation + 1,
+                             options.truncate ? InWindow::kAnew : InWindow::kMake, fill);
+  if (moved && !options.exclusive) return Opened{};
+  SCR_RETURN_IF_ERROR(file.status());
+  if (options.exclusive && !filled) {  // another process was faster
+    leave_window(absolute);
+    return errno_status(EEXIST, "create", absolute);
+  }
   auto routed =
-      std::make_unique<RoutedFile>(*this, absolute, std::move(file), RoutedFile::Role::kWriter);
+      std::make_unique<RoutedFile>(*this, absolute, std::move(*file), RoutedFile::Role::kWriter);
   RoutedFile* pointer = routed.get();
   writers_.push_back(pointer);
   return Opened{std::move(routed), pointer, std::nullopt};
 }
 
-// A new file of the window, empty.
+// A file that is no marker.
+bool Session::is_real(const std::string& absolute) {
+  auto info = fs_.info(absolute, /*follow=*/true);
+  if (!info.ok() || info->size != kMarkerSize) return info.ok();
+  auto marker = read_marker(fs_, absolute);
+  return marker.ok() && !*marker;
+}
+
+// A process of this node has written it in this window, and closed it.
+std::optional<Marker> Session::marker_in_window(const std::string& relative) {
+  auto marker = markers_->find(relative);
+  const bool found = marker.ok() && *marker && !(*marker)->container && !(*marker)->shared &&
+                     (*marker)->host == host() && (*marker)->dataset == runtime_->window() &&
+                     (*marker)->created == runtime_->window_dataset().created;
+  return found ? *marker : std::nullopt;
+}
+
+// A file of the window, to be written: by several processes of this node, if they open it each by
+// itself. No file: it was to be joined, and is gone.
 Result<std::unique_ptr<File>> Session::open_in_window(const Route& route,
                                                       const std::string& absolute,
-                                                      std::uint64_t generation) {
-  WindowFile* known = file_in_window(absolute);
+                                                      std::uint64_t generation, InWindow how,
+                                                      const std::function<Status(File&)>& fill) {
+  const WindowFile* known = file_in_window(absolute);
+  std::shared_ptr<Presence> presence = known != nullptr ? known->presence : nullptr;
   SCR_ASSIGN_OR_RETURN(const std::string path, runtime_->route_file(absolute));
-  auto file = fs_.open(path, OpenOptions::create_truncate());
-  if (!file.ok()) {
+  auto file = open_present(route.relative, path, presence, how, fill);
+  if (!file.ok() || !*file) {
     if (known == nullptr) {
       Status status = runtime_->unregister_file(absolute);
       if (!status.ok()) log::warning("{}", status.message());
     }
-    return file.status();
+    return file;
   }
-  ++enter_window(route, absolute, path, generation).open;
-  return std::move(*file);
+  WindowFile& entry = enter_window(route, absolute, path, generation);
+  entry.presence = presence;
+  ++entry.open;
+  return file;
+}
+
+Result<std::unique_ptr<File>> Session::open_present(const std::string& relative,
+                                                    const std::string& path,
+                                                    std::shared_ptr<Presence>& presence,
+                                                    InWindow how,
+                                                    const std::function<Status(File&)>& fill) {
+  if (!presence) {
+    const auto missing =
+        how == InWindow::kJoin ? Presence::Missing::kLeave : Presence::Missing::kMake;
+    // In the prefix directory the program's own locks may be of the same kind (NFS).
+    SCR_ASSIGN_OR_RETURN(presence,
+                         Presence::enter(fs_, path, missing, !runtime_->window_bypasses()));
+    if (!presence) return std::unique_ptr<File>();
+  }
+  OpenOptions options = OpenOptions::read_write();
+  options.create = how == InWindow::kAnew;  // the one that is open may have been deleted
+  auto file = fs_.open(path, options);
+  // Others may have written and closed it since it was looked for.
+  const bool fills = how == InWindow::kAnew ||
+                     (how == InWindow::kMake && presence->alone() && !marker_in_window(relative));
+  Status status = file.status();
+  if (status.ok() && fills) status = fill(**file);
+  // Nobody takes half of its contents for the file.
+  if (!status.ok() && fills && presence->alone()) (void)fs_.remove_if_exists(path);
+  SCR_RETURN_IF_ERROR(status);
+  SCR_RETURN_IF_ERROR(presence->share());
+  return file;
+}
+
+// The opposite of open_in_window(), for a file that others may have open.
+void Session::leave_window(const std::string& absolute) {
+  WindowFile* known = file_in_window(absolute);
+  if (known != nullptr && --known->open == 0) known->presence.reset();
 }
 
 Session::WindowFile& Session::enter_window(const Route& route, const std::string& absolute,
@@ -430,7 +523,7 @@ Session::WindowFile& Session::enter_window(const Route& route, const std::string
   known->marker.generation = std::max(known->marker.generation, generation);
   known->route = route;
   known->path = path;
-  known->failure = {};
+  if (known->open == 0) known->failure = {};
   // A new version is seen again, also if an older one of this window was deleted.
   if (auto hidden = hidden_.find(absolute); hidden != hidden_.end()) {
     hidden->second = std::min(hidden->second, runtime_->window() - 1);
@@ -462,14 +555,49 @@ Status Session::begin_update(RoutedFile& file) {
     file.replace(std::move(plain), RoutedFile::Role::kPlain);
     return {};
   }
+  return become_writer(file);
+}
+
+// If another process of this node has changed the file since, in this window, both change the same
+// file.
+Status Session::become_writer(RoutedFile& file) {
   const Route route = route_of(file.absolute_);
-  SCR_ASSIGN_OR_RETURN(const Copy newest, find(route, file.absolute_));
-  SCR_ASSIGN_OR_RETURN(auto target, open_in_window(route, file.absolute_, newest.generation + 1));
-  Status status = copy_contents(*file.file_, *target);
-  if (status.ok()) status = lock_descriptor(*target, file.held_lock_);
-  if (!status.ok()) {
-    (void)forget_file(file.absolute_);
-    return status.with_context("while copying the file to the cache, to change it there");
+  std::unique_ptr<File> target;
+  bool filled = false;
+  while (!target) {
+    SCR_ASSIGN_OR_RETURN(const Copy newest, find(route, file.absolute_));
+    if (newest.where == Copy::Where::kPlain && attached_) {
+      SCR_ASSIGN_OR_RETURN(target, fs_.open(file.absolute_, OpenOptions::read_write()));
+      if (joins_at_name(*target)) {
+        file.replace(std::move(target), RoutedFile::Role::kPlain);
+        return {};
+      }
+      target.reset();
+    }
+    const bool cached = newest.where == Copy::Where::kCache;
+    const bool in_window = cached && newest.dataset == runtime_->window();
+    const auto fill = [&](File& to) -> Status {
+      filled = true;
+      SCR_RETURN_IF_ERROR(to.truncate(0));
+      std::unique_ptr<File> newer;  // it may have been written again since it was opened here
+      if (cached && !in_window) {
+        SCR_ASSIGN_OR_RETURN(newer, open_copy(newest, file.absolute_));
+      }
+      SCR_RETURN_IF_ERROR(copy_contents(newer ? *newer : *file.file_, to));
+      return lock_descriptor(to, file.held_lock_);
+    };
+    auto opened = open_in_window(route, file.absolute_, newest.generation + 1,
+                                 in_window ? InWindow::kJoin : InWindow::kMake, fill);
+    if (!opened.ok()) {
+      return opened.status().with_context(
+          "while copying the file to the cache, to change it there");
+    }
+    target = std::move(*opened);
+  }
+  if (!filled) {
+    Status locked = lock_descriptor(*target, file.held_lock_);
+    if (!locked.ok()) leave_window(file.absolute_);
+    SCR_RETURN_IF_ERROR(locked);
   }
   file.replace(std::move(target), RoutedFile::Role::kWriter);
   writers_.push_back(&file);
@@ -506,6 +634,7 @@ void Session::move_passed_files() {
   const std::vector<RoutedFile*> writers = writers_;
   for (RoutedFile* file : writers) {
     if (file->passed_ < kPassed || now - file->opened_ < kAtLeast || !file->open_) continue;
+    if (!is_alone_with(*file)) continue;
     warn_once(fmt::format("'{}' stays open", file->absolute_),
               "it is written at its name from now on, without protection, so that other files can "
               "be protected; close a file to have it protected");
@@ -514,7 +643,21 @@ void Session::move_passed_files() {
   }
 }
 
+// Nobody else has the file open, in this process or another one, or can open it before it is moved
+// to its name: what others write to the one in the cache would be lost.
+bool Session::is_alone_with(const RoutedFile& file) {
+  const WindowFile* known = file_in_window(file.absolute_);
+  const bool alone =
+      known == nullptr || (known->open == 1 && known->presence && known->presence->take_alone());
+  if (!alone) {
+    warn_once(fmt::format("'{}' is kept open by several", file.absolute_),
+              "it stays in the cache, and is protected when all of them have closed it");
+  }
+  return alone;
+}
+
 Status Session::move_flushed(RoutedFile& file) {
+  if (!is_alone_with(file)) return {};
   warn_once(fmt::format("'{}' is kept open and flushed", file.absolute_),
             "it is written at its name from now on, without protection; close a file to have it "
             "protected");
@@ -525,13 +668,17 @@ Status Session::move_flushed(RoutedFile& file) {
 // `lock`: the one that the program has on it, of flock().
 Result<std::unique_ptr<File>> Session::write_at_name(File& source, const std::string& to,
                                                      int lock) {
-  const std::string temporary = to + ".scr-moving";
+  // Several processes may move one file at the end of a run.
+  const int rank = runtime_ ? runtime_->context().rank() : 0;
+  const std::string temporary = fmt::format("{}.{}.scr-moving", to, rank);
   OpenOptions options = OpenOptions::create_truncate();
   options.no_follow = true;
   SCR_ASSIGN_OR_RETURN(auto target, fs_.open(temporary, options));
   Status status = copy_contents(source, *target);
   if (status.ok()) status = target->sync();
   if (status.ok()) status = lock_descriptor(*target, lock);
+  // While it is open others can see that it is written there; see joins_at_name().
+  if (status.ok()) (void)target->lock(LockMode::kShared, /*wait=*/false);
   if (status.ok()) status = fs_.rename(temporary, to);
   if (!status.ok()) {
     (void)fs_.remove_if_exists(temporary);
@@ -545,7 +692,11 @@ Status Session::move_to_name(RoutedFile& file) {
   std::unique_lock alone(file.mutex_);
   if (!file.open_) return {};  // another thread has just closed it, and is about to say so
   auto target = write_at_name(*file.file_, file.absolute_, file.held_lock_);
-  if (!target.ok()) return target.status().with_context("while moving an open file to its name");
+  if (!target.ok()) {
+    const WindowFile* known = file_in_window(file.absolute_);
+    if (known != nullptr && known->presence) (void)known->presence->share();
+    return target.status().with_context("while moving an open file to its name");
+  }
   file.file_ = std::move(*target);
   file.role_ = RoutedFile::Role::kPlain;
   std::erase(writers_, &file);
@@ -574,7 +725,11 @@ Status Session::forget_file(const std::string& absolute) {
   window_.erase(absolute);
   Status status = fs_.remove_if_exists(file.path);
   if (status.ok()) status = runtime_->unregister_file(absolute);
-  Status dropped = markers_ ? markers_->drop(file.marker) : Status();
+  if (!markers_) return status;
+  Status dropped = markers_->drop(file.marker);
+  // That of another process of this node that has written the same file.
+  const auto other = runtime_->window() != 0 ? marker_in_window(file.route.relative) : std::nullopt;
+  if (dropped.ok() && other) dropped = markers_->drop(*other);
   return status.ok() ? dropped : status;
 }
 
@@ -613,6 +768,7 @@ Status Session::closed(RoutedFile& file, const Status& closed_status) {
       auto info = fs_.info(known->path);
       if (info.ok()) counts_.bytes += info->size;
       publish(known->marker, known->path);
+      known->presence.reset();  // not before there is a marker to be found
     }
     ++closes_[rule];
     ++closed_in_all_;
@@ -817,16 +973,18 @@ Result<bool> Session::renamed(std::string_view from, std::string_view to) {
   // The data becomes a new version of the other name, in this window; a real file that has the name
   // stays until that is flushed.
   SCR_ASSIGN_OR_RETURN(auto source, open_copy(copy, old_name));
-  SCR_ASSIGN_OR_RETURN(auto target, open_in_window(route, new_name, replaced.generation + 1));
-  WindowFile* renamed = file_in_window(new_name);
-  --renamed->open;
+  SCR_ASSIGN_OR_RETURN(auto target,
+                       open_in_window(route, new_name, replaced.generation + 1, InWindow::kAnew,
+                                      [](File& file) { return file.truncate(0); }));
   Status status = copy_contents(*source, *target);
   if (status.ok()) status = target->close();
   if (!status.ok()) {
     (void)forget_file(new_name);
     return status.with_context("while renaming a file in the cache");
   }
+  const WindowFile* renamed = file_in_window(new_name);
   publish(renamed->marker, renamed->path);
+  leave_window(new_name);
   SCR_RETURN_IF_ERROR(let_go(copy, old_route, old_name));
   if (!attached_ && writers_.empty()) seal();
   return true;

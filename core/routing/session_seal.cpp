@@ -648,7 +648,6 @@ bool Session::rescue(const FilemapEntry& entry) {
 // Collective: one server a node, for all its processes.
 void Session::start_service() {
   Context& context = runtime_->context();
-  if (context.size() < 2) return;
   std::vector<std::byte> bytes(service::Key::kSize);
   Status status;
   if (context.rank() == 0) {
@@ -669,8 +668,8 @@ void Session::start_service() {
   }
   exports_ = std::make_unique<service::Exports>(fs_, context.control(), caches);
   std::string text;
-  if (context.node().rank() == 0) {
-    (void)exports_->withdraw_all();
+  if (context.node().rank() == 0) (void)exports_->withdraw_all();
+  if (context.size() > 1 && context.node().rank() == 0) {
     auto address = context.node_count() < 2
                        ? Result<std::string>("127.0.0.1")
                        : service::choose_address(config()->get_string("SCR_SERVICE_INTERFACE"));

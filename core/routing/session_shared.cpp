@@ -56,8 +56,12 @@ OpenOptions options_of(const SharedOpen& how, bool exists) {
 // --- the service ---------------------------------------------------------------------------------
 
 // Collective: where the services of all nodes are, so that every process can ask every home.
-// Without one of them no file can be shared.
+// Without one of them no file can be shared. A process by itself needs no service.
 void Session::find_homes() {
+  if (runtime_->context().size() == 1) {
+    use_homes(std::make_shared<std::vector<service::Endpoint>>(1), 0);
+    return;
+  }
   Communicator& world = runtime_->context().world();
   std::vector<std::byte> mine(kEndpointSize);
   std::transform(endpoint_.begin(),
@@ -77,10 +81,14 @@ void Session::find_homes() {
     numbers.emplace(text, static_cast<int>(nodes->size()));
     nodes->push_back(*endpoint);
   }
-  if (!can_reach_all(*nodes, complete)) return;
-  nodes_ = nodes;
-  node_ = numbers.at(endpoint_);
-  const auto transport = [this](std::vector<shared_file::Homes::Message> messages) {
+  if (can_reach_all(*nodes, complete)) use_homes(nodes, numbers.at(endpoint_));
+}
+
+void Session::use_homes(std::shared_ptr<const std::vector<service::Endpoint>> nodes, int node) {
+  nodes_ = std::move(nodes);
+  node_ = node;
+  const bool is_home = server_ || runtime_->context().size() == 1;
+  const auto transport = [this, is_home](std::vector<shared_file::Homes::Message> messages) {
     std::vector<Result<shared_file::Bytes>> answers(messages.size(), internal_error("no answer"));
     const std::shared_lock in_use(services_mutex_);
     if (services_ended_) {
@@ -90,7 +98,7 @@ void Session::find_homes() {
     std::vector<service::Call> calls;
     std::vector<std::size_t> places;
     for (std::size_t i = 0; i < messages.size(); ++i) {
-      if (messages[i].node == node_ && server_) {
+      if (messages[i].node == node_ && is_home) {
         answers[i] = home_.handle(messages[i].request);
         continue;
       }
@@ -98,6 +106,7 @@ void Session::find_homes() {
           {(*nodes_)[static_cast<std::size_t>(messages[i].node)], std::move(messages[i].request)});
       places.push_back(i);
     }
+    if (calls.empty()) return answers;
     auto called = service::call(calls, *key_);
     for (std::size_t i = 0; i < called.size(); ++i) answers[places[i]] = std::move(called[i]);
     return answers;
@@ -273,9 +282,11 @@ Hash Session::plan_shared(const SharedOpen& how, int processes) {
     if (!text.ok()) return refuse(text.status());
     plan.set_value("SHARED", *text);
   }
-  if (!how.write || processes == 1) return decide_on("EACH");
+  // Processes of one node that write one file each by itself know of each other in the cache only.
+  const bool each = processes == 1 && !(runtime_->window_bypasses() && at_name);
+  if (!how.write || each) return decide_on("EACH");
   if (runtime_->window_bypasses()) {
-    warn_once("files of several processes are written without protection",
+    warn_once("files of MPI-IO are written without protection",
               "there is no room for the dataset in the cache");
     if (at_name) return decide_on("PASS");
     return refuse(failed_precondition(fmt::format(
@@ -299,7 +310,40 @@ Hash Session::plan_shared(const SharedOpen& how, int processes) {
     generation = std::max(generation, dropped->second);
   }
   plan.set_value("GENERATION", generation + 1);
+  plan.set_value("AT_NAME", at_name ? 1 : 0);
   return decide_on("LOGS");
+}
+
+// Where files cannot be shared MPI opens them, but never a marker in the place of the data.
+Hash Session::plan_without_homes(const SharedOpen& how, int processes) {
+  const std::lock_guard lock(mutex_);
+  Hash plan;
+  plan.set_value("KIND", "PASS");
+  std::string absolute = absolute_name(how.name);
+  const auto refuse = [&] {
+    return refusal(failed_precondition(
+        fmt::format("'{}' cannot be opened: its data is in the cache or in a container, and h5scr "
+                    "has ended, or cannot serve files of several processes in this run (a warning "
+                    "at its start says why)",
+                    absolute)));
+  };
+  if (passive() || !runtime_ || config() == nullptr) {
+    auto marker = read_marker(fs_, absolute);
+    return marker.ok() && *marker ? refuse() : plan;
+  }
+  const Route route = shared_route(absolute, how);
+  if (!route.routed()) return plan;
+  absolute = prefix() + "/" + route.relative;
+  auto copy = find(route, absolute);
+  if (!copy.ok()) return refusal(copy.status());
+  using Where = Copy::Where;
+  if (copy->where == Where::kPlain || (copy->where == Where::kNowhere && !copy->lost)) return plan;
+  // One process can read what is no file of several.
+  const bool reachable = !copy->lost && copy->where != Where::kShared &&
+                         !(copy->where == Where::kRemote && copy->marker.shared);
+  if (how.write || processes > 1 || !reachable) return refuse();
+  plan.set_value("KIND", "EACH");
+  return plan;
 }
 
 // What the rules say of a name, and what the hints say to that.
@@ -353,9 +397,10 @@ Result<std::unique_ptr<SharedFile>> Session::open_shared(const std::shared_ptr<C
                                                          const SharedOpen& how) {
   ++opens_;
   const bool ready = comm->all_true(!passive() && attached_ && homes_ != nullptr);
-  if (!ready) return std::unique_ptr<SharedFile>();
   Hash plan;
-  if (comm->rank() == 0) plan = claim_and_plan(how, comm->size());
+  if (comm->rank() == 0) {
+    plan = ready ? claim_and_plan(how, comm->size()) : plan_without_homes(how, comm->size());
+  }
   SCR_RETURN_IF_ERROR(broadcast_hash(*comm, plan, 0));
   const std::string kind(plan.value("KIND").value_or("PASS"));
   if (kind == "REFUSE") {
@@ -409,13 +454,16 @@ Result<std::unique_ptr<SharedFile>> Session::open_each(const std::shared_ptr<Com
                                                        const SharedOpen& how, const Hash& plan) {
   if (comm->size() == 1) {
     auto opened = open(how.name, options_of(how, plan.value("EXISTS") == "1"));
+    RoutedFile* routed = opened.ok() ? opened->routed : nullptr;
     return shared_file::open_file_backed(
         comm,
         opened.ok() ? Result<std::unique_ptr<File>>(std::move(opened->file)) : opened.status(),
-        [this, plan] { release_claim(plan); });
+        {.closed = [this, plan] { release_claim(plan); },
+         .synced = [routed] { return routed != nullptr ? routed->flush_hint() : Status(); }});
   }
   auto file = open_version(how, plan);
-  SCR_RETURN_IF_ERROR(agree_all(*comm, file.status(), "opening a file"));
+  const Result<FileInfo> info = file.ok() ? (*file)->info() : Result<FileInfo>(file.status());
+  SCR_RETURN_IF_ERROR(agree_all(*comm, info.status(), "opening a file"));
   const std::int64_t agreed = agree_number(*comm, readers_);
   LogFile::Options options;
   const std::int64_t first = first_rank_of(*comm);
@@ -429,12 +477,11 @@ Result<std::unique_ptr<SharedFile>> Session::open_each(const std::shared_ptr<Com
     if (is_first) (void)homes->drop(id);
     return Status();
   };
-  SCR_ASSIGN_OR_RETURN(const FileInfo info, (*file)->info());
   auto reader = std::make_unique<shared_file::LogReader>(homes_, options.id, shared_file::OpenLog(),
                                                          /*sealed=*/true);
-  reader->set_base(std::shared_ptr<File>(std::move(*file)), info.size);
+  reader->set_base(std::shared_ptr<File>(std::move(*file)), info->size);
   Status status;
-  if (is_first) status = homes_->create(options.id, info.size);
+  if (is_first) status = homes_->create(options.id, info->size);
   SCR_RETURN_IF_ERROR(agree_all(*comm, status, "opening a file"));
   return std::unique_ptr<SharedFile>(
       std::make_unique<LogFile>(options, homes_, nullptr, std::move(reader)));
@@ -479,6 +526,7 @@ Result<std::unique_ptr<SharedFile>> Session::open_logs(const std::shared_ptr<Com
   }
   const std::int64_t number =
       goes_on ? number_in_window(absolute) : agree_number(*comm, next_index_);
+  if (number >= kFilesOfDataset) return open_beyond_ids(*comm, absolute, plan);
   std::unique_ptr<shared_file::Log> log;
   if (status.ok()) status = enter_shared_window(entry, absolute, number, generation, goes_on, log);
   std::uint64_t base_size = 0;
@@ -544,6 +592,26 @@ Result<std::unique_ptr<SharedFile>> Session::open_logs(const std::shared_ptr<Com
     known->second.opened = std::chrono::steady_clock::now();
   }
   return std::unique_ptr<SharedFile>(std::move(file));
+}
+
+// The files of a window have used up the ids that the service can give, the same on all processes.
+Result<std::unique_ptr<SharedFile>> Session::open_beyond_ids(Communicator& comm,
+                                                             const std::string& absolute,
+                                                             const Hash& plan) {
+  const std::string limit = fmt::format("a dataset can have {} of them", kFilesOfDataset);
+  if (plan.value("AT_NAME") != "1") {
+    return failed_precondition(fmt::format(
+        "there can be no new version of '{}' in this dataset, and the old one is not at its name: "
+        "{}; let all processes meet with no routed file open, so that the dataset is sealed",
+        absolute, limit));
+  }
+  if (comm.rank() == 0) {
+    const std::lock_guard lock(mutex_);
+    warn_once("files of several processes are opened as without h5scr",
+              limit + "; it is sealed when all processes meet with no routed file open");
+    release_claim(plan);
+  }
+  return std::unique_ptr<SharedFile>();
 }
 
 // The file was written in this window by the same processes, and is closed.

@@ -80,11 +80,11 @@ class NodeState {
 class FileBacked final : public SharedFile {
  public:
   FileBacked(std::shared_ptr<Communicator> comm, std::unique_ptr<File> file,
-             std::unique_ptr<NodeState> node, std::function<void()> closed)
+             std::unique_ptr<NodeState> node, FileBackedEvents events)
       : comm_(std::move(comm)),
         file_(std::move(file)),
         node_(std::move(node)),
-        closed_(std::move(closed)) {}
+        events_(std::move(events)) {}
 
   Status write(std::span<const Range> ranges, std::span<const std::byte> data) override {
     for (const Range& range : ranges) {
@@ -118,7 +118,11 @@ class FileBacked final : public SharedFile {
   Status reserve(std::uint64_t size) override {
     return by_one("reserving room for a file", [&] { return file_->allocate(0, size); });
   }
-  Status sync() override { return agree_all(*comm_, file_->sync(), "syncing a file"); }
+  Status sync() override {
+    Status status = file_->sync();
+    if (status.ok() && events_.synced) status = events_.synced();
+    return agree_all(*comm_, status, "syncing a file");
+  }
 
   Result<std::uint64_t> advance_pointer(std::uint64_t by) override { return node_->add(by); }
   Status set_pointer(std::uint64_t to) override { return node_->set(to); }
@@ -127,7 +131,7 @@ class FileBacked final : public SharedFile {
 
   Status close() override {
     const Status status = file_->close();
-    if (closed_) closed_();
+    if (events_.closed) events_.closed();
     return agree_all(*comm_, status, "closing a file");
   }
 
@@ -142,18 +146,18 @@ class FileBacked final : public SharedFile {
   std::shared_ptr<Communicator> comm_;
   std::unique_ptr<File> file_;
   std::unique_ptr<NodeState> node_;
-  std::function<void()> closed_;
+  FileBackedEvents events_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<SharedFile>> open_file_backed(std::shared_ptr<Communicator> comm,
                                                      Result<std::unique_ptr<File>> mine,
-                                                     std::function<void()> closed) {
+                                                     FileBackedEvents events) {
   SCR_RETURN_IF_ERROR(agree_all(*comm, mine.status(), "opening a file"));
   SCR_ASSIGN_OR_RETURN(auto node, NodeState::make(*comm));
   return std::unique_ptr<SharedFile>(std::make_unique<FileBacked>(
-      std::move(comm), *std::move(mine), std::move(node), std::move(closed)));
+      std::move(comm), *std::move(mine), std::move(node), std::move(events)));
 }
 
 }  // namespace scr::shared_file

@@ -12,11 +12,16 @@
 
 namespace scr::shared_file {
 
+struct FileBackedEvents {
+  std::function<void()> closed;    // this process has closed its file
+  std::function<Status()> synced;  // it has synced it; a failure is one of the sync
+};
+
 // Collective: `mine` is this process's open file, or why it could not be opened; if that failed
 // anywhere, all get the error. Several processes must be on one node (their shared pointer and lock
-// are). `closed` is called when this process has closed its file.
+// are).
 Result<std::unique_ptr<SharedFile>> open_file_backed(std::shared_ptr<Communicator> comm,
                                                      Result<std::unique_ptr<File>> mine,
-                                                     std::function<void()> closed = {});
+                                                     FileBackedEvents events = {});
 
 }  // namespace scr::shared_file

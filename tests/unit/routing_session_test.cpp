@@ -14,7 +14,9 @@
 #include <thread>
 #include <utility>
 
+#include "core/base/faulty_filesystem.hpp"
 #include "core/mpi/in_process_communicator.hpp"
+#include "core/routing/shared_open.hpp"
 #include "core/runtime/program.hpp"
 #include "flush/index.hpp"
 #include "tests/unit/forwarding_filesystem.hpp"
@@ -452,6 +454,231 @@ TEST_F(RanksTest, AFileThatAnotherRankDeletedIsGoneForAll) {
     EXPECT_EQ(real("c.1.h5"), "missing");
     EXPECT_EQ(real("c.0.h5"), "c");
   });
+}
+
+// --- one file, opened by ranks of a node each by itself, without O_TRUNC
+
+OpenOptions create_or_open() {
+  OpenOptions options = OpenOptions::read_write();
+  options.create = true;
+  return options;
+}
+
+void write_at(Session::Opened& opened, const std::string& text, std::uint64_t offset) {
+  const Status status = opened.file->write_all(bytes_of(text), offset);
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
+TEST_F(RanksTest, ANewFileThatTwoRanksHaveOpenHasTheBytesOfBoth) {
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    if (comm.rank() == 1) comm.barrier();  // it opens what rank 0 has written and not closed
+    auto opened = rank.session.open(name("a.h5"), create_or_open());
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    write_at(*opened, std::to_string(comm.rank()), static_cast<std::uint64_t>(comm.rank()));
+    if (comm.rank() == 0) comm.barrier();
+    comm.barrier();
+    EXPECT_TRUE(opened->file->close().ok());
+    comm.barrier();
+    rank.look();
+    EXPECT_EQ(real("a.h5"), "01");
+    rank.session.finish();
+  });
+}
+
+TEST_F(RanksTest, RanksThatMakeOneFileAtTheSameTimeLoseNothing) {
+  constexpr int kRounds = 50;
+  InProcessWorld::run(3, [&](Communicator& comm) {
+    Rank rank(comm);
+    for (int round = 0; round < kRounds; ++round) {
+      const std::string file = "a" + std::to_string(round) + ".h5";
+      auto opened = rank.session.open(name(file), create_or_open());
+      ASSERT_TRUE(opened.ok()) << opened.status().message();
+      write_at(*opened, std::to_string(comm.rank()), static_cast<std::uint64_t>(comm.rank()));
+      EXPECT_TRUE(opened->file->close().ok());
+    }
+    comm.barrier();
+    rank.look();
+    for (int round = 0; round < kRounds; ++round) {
+      EXPECT_EQ(real("a" + std::to_string(round) + ".h5"), "012");
+    }
+    rank.session.finish();
+  });
+}
+
+TEST_F(RanksTest, RanksThatChangeOneFileInPlaceLoseNothing) {
+  std::ofstream(name("a.h5")) << "......";
+  InProcessWorld::run(3, [&](Communicator& comm) {
+    Rank rank(comm);
+    const auto place = static_cast<std::uint64_t>(comm.rank());
+    auto opened = rank.session.open(name("a.h5"), OpenOptions::read_write());
+    auto again = rank.session.open(name("a.h5"), OpenOptions::read_write());
+    ASSERT_TRUE(opened.ok() && again.ok());
+    comm.barrier();
+    write_at(*opened, std::to_string(comm.rank()), 2 * place);
+    write_at(*again, "x", 2 * place + 1);
+    EXPECT_TRUE(opened->file->close().ok());
+    EXPECT_TRUE(again->file->close().ok());
+    comm.barrier();
+    rank.look();
+    EXPECT_EQ(real("a.h5"), "0x1x2x");
+    rank.session.finish();
+  });
+}
+
+TEST_F(RanksTest, WhatIsLeftOfADeletedFileIsNoPartOfANewOne) {
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    if (comm.rank() == 0) write(rank.session, "a.h5", "deleted");
+    comm.barrier();
+    if (comm.rank() == 1) {
+      EXPECT_TRUE(rank.session.remove(name("a.h5")).ok());
+      auto opened = rank.session.open(name("a.h5"), create_or_open());
+      ASSERT_TRUE(opened.ok()) << opened.status().message();
+      write_at(*opened, "new", 0);
+      EXPECT_TRUE(opened->file->close().ok());
+    }
+    comm.barrier();
+    rank.look();
+    EXPECT_EQ(real("a.h5"), "new");
+    rank.session.finish();
+  });
+}
+
+TEST_F(RanksTest, AFileThatTwoRanksHaveOpenAtTheEndIsWhole) {
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    auto opened = rank.session.open(name("a.h5"), create_or_open());
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    const auto place = static_cast<std::uint64_t>(comm.rank());
+    write_at(*opened, std::to_string(comm.rank()), place);
+    comm.barrier();
+    // Flushed so often that a rank by itself would move it to its name.
+    for (int i = 0; i < 4; ++i) EXPECT_TRUE(opened->routed->flush_hint().ok());
+    comm.barrier();
+    write_at(*opened, "x", 2 + place);
+    rank.session.finish();
+    comm.barrier();
+    EXPECT_EQ(real("a.h5"), "01xx");
+  });
+}
+
+TEST_F(RanksTest, AFileThatHasMovedToItsNameIsWrittenThereByAllWhoOpenIt) {
+  InProcessWorld::run(3, [&](Communicator& comm) {
+    Rank rank(comm);
+    if (comm.rank() != 0) comm.barrier();
+    auto opened = rank.session.open(name("a.h5"), create_or_open());
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    const auto place = static_cast<std::uint64_t>(comm.rank());
+    write_at(*opened, std::to_string(comm.rank()), place);
+    if (comm.rank() == 0) {
+      for (int i = 0; i < 3; ++i) EXPECT_TRUE(opened->routed->flush_hint().ok());
+      comm.barrier();
+    }
+    comm.barrier();
+    if (comm.rank() != 1) write_at(*opened, "x", 3 + place);
+    EXPECT_TRUE(opened->file->close().ok());
+    comm.barrier();
+    rank.look();
+    EXPECT_EQ(real("a.h5"), std::string("012x\0x", 6));
+    rank.session.finish();
+    comm.barrier();
+    EXPECT_EQ(real("a.h5"), std::string("012x\0x", 6));
+  });
+}
+
+TEST_F(RanksTest, AFileThatMovesToItsNameIsFoundThereByWhoOpensItThen) {
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    if (comm.rank() == 0) {
+      auto opened = rank.session.open(name("a.h5"), create_or_open());
+      ASSERT_TRUE(opened.ok()) << opened.status().message();
+      write_at(*opened, "0", 0);
+      comm.barrier();
+      comm.barrier();  // rank 1 has closed it
+      for (int i = 0; i < 3; ++i) EXPECT_TRUE(opened->routed->flush_hint().ok());
+      EXPECT_EQ(real("a.h5"), "01");
+      EXPECT_TRUE(opened->file->close().ok());
+      comm.barrier();
+    } else {
+      comm.barrier();
+      write_second(rank.session, "1", 1);
+      comm.barrier();
+      comm.barrier();
+      EXPECT_EQ(read(rank.session, "a.h5"), "01");
+      write_second(rank.session, "2", 2);
+    }
+    comm.barrier();
+    rank.look();
+    EXPECT_EQ(real("a.h5"), "012");
+    rank.session.finish();
+  });
+}
+
+// --- files that ranks open together
+
+SharedOpen shared(const std::string& name) {
+  SharedOpen how;
+  how.name = name;
+  return how;
+}
+
+TEST_F(RanksTest, ARankThatCannotLookAtAFileThatAllReadFailsTheOpenForAll) {
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    FaultyFileSystem faulty(real_file_system(), {});
+    Rank rank(comm, {}, comm.rank() == 1 ? static_cast<FileSystem&>(faulty) : file_system());
+    if (comm.rank() == 0) write(rank.session, "a.h5", "one");
+    comm.barrier();
+    // How many times a rank looks at files when it opens this one; the last is at the open file.
+    FaultPlan plan;
+    plan.operations = FaultPlan::bit(Operation::kInfo);
+    faulty.reset(plan);
+    EXPECT_EQ(read(rank.session, "a.h5"), "one");
+    plan.action = FaultPlan::Action::kFail;
+    plan.n = std::max<std::uint64_t>(faulty.operations(), 1);
+    faulty.reset(plan);
+    const std::shared_ptr<Communicator> file_comm = comm.duplicate();
+    auto opened = rank.session.open_shared(file_comm, shared(name("a.h5")));
+    EXPECT_FALSE(opened.ok());
+    EXPECT_EQ(faulty.hits(), comm.rank() == 1 ? 1U : 0U);
+    rank.session.finish();
+  });
+}
+
+TEST_F(RanksTest, WhereADatasetHasNoIdsLeftFilesOfSeveralArePassedOn) {
+  constexpr int kIds = 4096;
+  ::testing::internal::CaptureStderr();
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    write(rank.session, "own." + std::to_string(comm.rank()), "own");
+    if (comm.rank() == 0) {
+      for (int i = 1; i < kIds; ++i) {
+        auto opened = rank.session.open(name("gone"), OpenOptions::create_truncate());
+        ASSERT_TRUE(opened.ok() && rank.session.remove(name("gone")).ok());
+      }
+    }
+    const std::shared_ptr<Communicator> file_comm = comm.duplicate();
+    SharedOpen how = shared(name("a.h5"));
+    how.write = how.create = true;
+    for (int i = 0; i < 2; ++i) {  // the name is free again after the first
+      auto opened = rank.session.open_shared(file_comm, how);
+      ASSERT_TRUE(opened.ok()) << opened.status().message();
+      EXPECT_EQ(*opened, nullptr);
+    }
+    // What is in the cache only cannot be left to MPI.
+    SharedOpen old = how;
+    old.name = name("own.0");
+    auto cached = rank.session.open_shared(file_comm, old);
+    EXPECT_THAT(std::string(cached.status().message()), HasSubstr("not at its name"));
+    comm.barrier();
+    rank.look();
+    auto opened = rank.session.open_shared(file_comm, how);
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    ASSERT_NE(*opened, nullptr);
+    EXPECT_TRUE((*opened)->close().ok());
+    rank.session.finish();
+  });
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("can have 4096"));
 }
 
 TEST_F(RanksTest, MarkersCanBeKeptOutOfTheWay) {

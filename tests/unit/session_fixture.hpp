@@ -58,6 +58,13 @@ class SessionTest : public ::testing::Test {
     ASSERT_TRUE(opened->file->close().ok());
   }
 
+  void write_second(Session& session, const std::string& text, std::uint64_t offset) {
+    auto opened = session.open(name("a.h5"), OpenOptions::read_write());
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    ASSERT_TRUE(opened->file->write_all(bytes_of(text), offset).ok());
+    ASSERT_TRUE(opened->file->close().ok());
+  }
+
   // What a reader gets; the message if it gets nothing.
   std::string read(Session& session, const std::string& file) {
     auto opened = session.open(name(file), OpenOptions::read());
