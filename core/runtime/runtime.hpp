@@ -257,6 +257,7 @@ class Runtime {
   int restart_below_ = 0;  // restart candidates have smaller ids; 0: any
   int last_dataset_ = 0;
   int last_checkpoint_ = 0;
+  std::int64_t last_created_ = 0;      // on rank 0: no dataset that is known is newer
   std::uint64_t last_node_bytes_ = 0;  // what the last dataset took on this node
 };
 

@@ -94,8 +94,10 @@ Status Runtime::open_prefix() {
       auto index = flush::read_index(c.fs(), c.job().prefix);
       if (index.ok()) {
         last_dataset_ = index->last_id();
-        for (const auto& entry : index->entries())
+        for (const auto& entry : index->entries()) {
           last_checkpoint_ = std::max(last_checkpoint_, entry.dataset.checkpoint);
+          last_created_ = std::max(last_created_, entry.dataset.created);
+        }
       }
       status = index.status();
     }
@@ -269,7 +271,11 @@ void Runtime::trim_prefix(std::uint64_t keep) {
   std::uint64_t kept = 0;
   for (const flush::IndexEntry& entry : index->entries()) {  // newest first
     if (!entry.dataset.is_checkpoint() || entry.dataset.output || !entry.complete) continue;
-    if (kept++ < keep) continue;
+    if (kept < keep) {
+      // One that is known to be damaged stays beside those that count.
+      if (entry.failed.empty()) ++kept;
+      continue;
+    }
     log::info("deleting dataset {} ('{}') from the prefix directory", entry.id(),
               entry.dataset.name);
     Status status = flush::delete_dataset(fs, context_->job().prefix, entry.directory);

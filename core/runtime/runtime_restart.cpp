@@ -43,6 +43,7 @@ Status Runtime::restore() {
     dataset.store = agree_on_store(dataset.dataset.id);
     last_dataset_ = std::max(last_dataset_, dataset.dataset.id);
     last_checkpoint_ = std::max(last_checkpoint_, dataset.dataset.checkpoint);
+    last_created_ = std::max(last_created_, dataset.dataset.created);
     rebuilt += dataset.rebuilt_ranks;
     if (dataset.usable)
       SCR_RETURN_IF_ERROR(agree(c.world(), remember(dataset), "writing the flush file"));
