@@ -178,6 +178,10 @@ Status Flush::take_directory_alone(bool& resumed) {
                          take_up(fs_, prefix_, found, layout_of(options_), options_.keep_newer));
     resumed = taken.has_value();
     if (resumed) {
+      // Ranks may have come to other nodes since, and so to other places in the containers.
+      if (options_.containers) {
+        SCR_RETURN_IF_ERROR(forget_scavenged(fs_, prefix_, found, dataset_));
+      }
       intent_ = std::move(*taken);
       directory_name_ = found;
       return {};

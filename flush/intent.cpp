@@ -435,6 +435,11 @@ Result<std::optional<Intent>> take_up(FileSystem& fs, const std::string& prefix,
   return std::optional<Intent>(std::move(intent));
 }
 
+Status forget_scavenged(FileSystem& fs, const std::string& prefix,
+                        const std::string& directory_name, const DatasetDescriptor& dataset) {
+  return remove_scavenge_files(fs, prefix, directory_name, dataset);
+}
+
 Result<bool> roll_forward_dataset(FileSystem& fs, const std::string& prefix,
                                   const DatasetDescriptor& dataset) {
   SCR_ASSIGN_OR_RETURN(auto names, directories_of(fs, prefix, dataset));

@@ -50,6 +50,10 @@ Result<std::string> find_intent(FileSystem& fs, const std::string& prefix,
 Result<std::optional<Intent>> take_up(FileSystem& fs, const std::string& prefix,
                                       const std::string& directory_name, const std::string& layout,
                                       bool keep_newer = false);
+// What a scavenge that was cut said of its copies there is not true any more, because a flush lays
+// them out anew: removes its lists, and what it needed besides the data.
+Status forget_scavenged(FileSystem& fs, const std::string& prefix,
+                        const std::string& directory_name, const DatasetDescriptor& dataset);
 // Ends a flush of this very dataset that was committed and not indexed. False if there is none.
 Result<bool> roll_forward_dataset(FileSystem& fs, const std::string& prefix,
                                   const DatasetDescriptor& dataset);
