@@ -88,7 +88,8 @@ Status Runtime::clear_cache() {
   cache_->give_up_unreadable();
   Status status;
   for (int dataset : cache_->filemap().datasets()) {
-    Status one = cache_->remove_dataset(dataset);
+    Status one = end_committed_bypass(*context_, *cache_, dataset);
+    if (one.ok()) one = cache_->remove_dataset(dataset);
     if (status.ok()) status = one;
   }
   if (status.ok() && context_->node().rank() == 0) {
