@@ -10,19 +10,8 @@ namespace scr::flush {
 
 namespace {
 
-// The time tells without reading that nobody has touched the file since it was flushed; a copy, or
-// a file system that does not keep times, makes it worth a look at every byte.
-Result<bool> is_own(FileSystem& fs, const std::string& path, const StoredFile& file) {
-  const auto info = fs.info(path);
-  if (info.status().code() == StatusCode::kNotFound) return false;
-  SCR_RETURN_IF_ERROR(info.status());
-  if (info->type != FileInfo::Type::kRegular || info->size != file.size) return false;
-  if (file.mtime_ns && *file.mtime_ns == info->mtime_ns) return true;
-  return has_checksum(fs, path, file.size, file.crc);
-}
-
 Status delete_file(FileSystem& fs, const std::string& path, const StoredFile& file) {
-  SCR_ASSIGN_OR_RETURN(const bool own, is_own(fs, path, file));
+  SCR_ASSIGN_OR_RETURN(const bool own, is_flushed_file(fs, path, file));
   return own ? fs.remove_if_exists(path) : Status();
 }
 

@@ -181,6 +181,15 @@ Result<std::pair<std::uint64_t, std::uint32_t>> checksum_file(FileSystem& fs,
   }
 }
 
+Result<bool> is_flushed_file(FileSystem& fs, const std::string& path, const StoredFile& file) {
+  const auto info = fs.info(path);
+  if (info.status().code() == StatusCode::kNotFound) return false;
+  SCR_RETURN_IF_ERROR(info.status());
+  if (info->type != FileInfo::Type::kRegular || info->size != file.size) return false;
+  if (file.mtime_ns && *file.mtime_ns == info->mtime_ns) return true;
+  return has_checksum(fs, path, file.size, file.crc);
+}
+
 Result<bool> has_checksum(FileSystem& fs, const std::string& path, std::uint64_t size,
                           std::uint32_t crc) {
   SCR_ASSIGN_OR_RETURN(auto found, checksum_file(fs, path));

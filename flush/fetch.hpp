@@ -35,6 +35,10 @@ Status verify_dataset(FileSystem& fs, const std::string& prefix, const std::stri
 // Reads a whole file: its size and checksum.
 Result<std::pair<std::uint64_t, std::uint32_t>> checksum_file(FileSystem& fs,
                                                               const std::string& path);
+// Whether the plain file at `path` is the one that was flushed there. The time tells without
+// reading that nobody has touched it since; a copy, or a file system that does not keep times,
+// makes it worth a look at every byte.
+Result<bool> is_flushed_file(FileSystem& fs, const std::string& path, const StoredFile& file);
 // Reads a whole file and compares its checksum.
 Result<bool> has_checksum(FileSystem& fs, const std::string& path, std::uint64_t size,
                           std::uint32_t crc);

@@ -110,8 +110,11 @@ Result<std::unique_ptr<Flush>> Flush::prepare(Communicator& world, Communicator&
 
 Result<std::unique_ptr<Flush>> Flush::adopt(Communicator& world, FileSystem& fs,
                                             const std::string& prefix,
-                                            const DatasetDescriptor& dataset, RankFiles files) {
-  std::unique_ptr<Flush> flush(new Flush(fs, prefix, dataset, {}));
+                                            const DatasetDescriptor& dataset, RankFiles files,
+                                            bool keep_newer) {
+  FlushOptions options;
+  options.keep_newer = keep_newer;
+  std::unique_ptr<Flush> flush(new Flush(fs, prefix, dataset, options));
   flush->files_ = std::move(files);
   SCR_RETURN_IF_ERROR(flush->take_directory(world));
   flush->summary_.dataset = dataset;
@@ -175,6 +178,10 @@ Status Flush::take_directory_alone(bool& resumed) {
                          take_up(fs_, prefix_, found, layout_of(options_), options_.keep_newer));
     resumed = taken.has_value();
     if (resumed) {
+      // Ranks may have come to other nodes since, and so to other places in the containers.
+      if (options_.containers) {
+        SCR_RETURN_IF_ERROR(forget_scavenged(fs_, prefix_, found, dataset_));
+      }
       intent_ = std::move(*taken);
       directory_name_ = found;
       return {};
@@ -526,7 +533,7 @@ Status Flush::finish(Communicator& world, Communicator& node) {
     SCR_RETURN_IF_ERROR(agree_all(world, collect_segment_checksums(node), "collecting checksums"));
     SCR_RETURN_IF_ERROR(agree_all(world, collect_parity(world), "writing parity containers"));
   } else {
-    auto superseded = find_superseded(world, fs_, prefix_, dataset_, files_);
+    auto superseded = find_superseded(world, fs_, prefix_, dataset_, files_, options_.keep_newer);
     if (superseded.status().code() == StatusCode::kFailedPrecondition) abandon(world);
     if (!superseded.ok()) return superseded.status();
     intent_.superseded = std::move(*superseded);

@@ -57,7 +57,8 @@ class Flush {
   // is nothing to copy.
   static Result<std::unique_ptr<Flush>> adopt(Communicator& world, FileSystem& fs,
                                               const std::string& prefix,
-                                              const DatasetDescriptor& dataset, RankFiles files);
+                                              const DatasetDescriptor& dataset, RankFiles files,
+                                              bool keep_newer = false);
 
   // Not collective. Never throws; the outcome is for finish().
   void copy();
@@ -161,8 +162,9 @@ std::string temporary_name(const std::string& file, const DatasetDescriptor& dat
 std::vector<CopyPiece> places_of(const StoredFile& file, const DatasetDescriptor& dataset,
                                  const std::string& prefix, const std::string& directory);
 
-// Ends flushes that were cut after their summary was written: renames what still has its temporary
-// name, adds the dataset to the index. Ends deletions that were cut, too. Not collective: one
+// Ends flushes that were cut after their summary was written, the newest first: renames what still
+// has its temporary name, adds the dataset to the index, unless a newer one there has the same
+// names. Ends deletions that were cut, too. Not collective: one
 // process. `rolled` gets the names of the datasets.
 Status roll_forward(FileSystem& fs, const std::string& prefix, std::vector<std::string>* rolled);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "core/base/hash_file.hpp"
 #include "core/base/log.hpp"
@@ -166,11 +167,14 @@ Status remove_stray_temporaries(FileSystem& fs, const std::string& directory) {
 }
 
 // A summary that is damaged commits nothing.
+bool commits_nothing(const Status& status) {
+  return status.code() == StatusCode::kNotFound || status.code() == StatusCode::kCorrupt;
+}
+
 Result<bool> is_committed(FileSystem& fs, const std::string& directory) {
   auto summary = read_summary(fs, directory);
   if (summary.ok()) return true;
-  const StatusCode code = summary.status().code();
-  if (code == StatusCode::kNotFound || code == StatusCode::kCorrupt) return false;
+  if (commits_nothing(summary.status())) return false;
   return summary.status();
 }
 
@@ -205,49 +209,123 @@ Status remove_nobodys(FileSystem& fs, const std::string& directory) {
   return fs.remove_directory(directory);
 }
 
-// Gives the files of a committed dataset their names. False if one is in neither place.
-Result<bool> rename_waiting(FileSystem& fs, const std::string& prefix, const std::string& directory,
-                            const Summary& summary, bool keep_newer) {
-  bool whole = true;
+// What became of the files of a committed dataset.
+struct Renamed {
+  bool whole = true;      // all are there
+  bool replaced = false;  // a newer dataset has files at some of their names
+};
+
+// Containers are in a directory that nobody else writes to.
+Result<bool> is_in_place(FileSystem& fs, const std::string& prefix, const std::string& base,
+                         const StoredFile& file) {
+  const std::string path = base + "/" + file.file;
+  if (base == prefix) return is_flushed_file(fs, path, file);
+  auto info = fs.info(path);
+  if (!info.ok() && info.status().code() != StatusCode::kNotFound) return info.status();
+  return info.ok() && info->size == file.size;
+}
+
+// False if the file does not wait under its temporary name. Another process that ends the same
+// flush may be faster.
+Result<bool> rename_if_waiting(FileSystem& fs, const std::string& temporary,
+                               const std::string& path, bool keep_newer) {
+  SCR_ASSIGN_OR_RETURN(const bool waiting, fs.exists(temporary));
+  if (!waiting) return false;
+  const Status status = put_in_place(fs, temporary, path, keep_newer);
+  if (status.code() == StatusCode::kNotFound) {
+    SCR_ASSIGN_OR_RETURN(const bool waits_still, fs.exists(temporary));
+    if (!waits_still) return false;
+  }
+  SCR_RETURN_IF_ERROR(status);
+  SCR_RETURN_IF_ERROR(fs.sync_directory(At(std::filesystem::path(path).parent_path())));
+  return true;
+}
+
+// Gives the files of a committed dataset their names, but for `taken` ones.
+Result<Renamed> rename_waiting(FileSystem& fs, const std::string& prefix,
+                               const std::string& directory, const Summary& summary,
+                               bool keep_newer, const std::set<std::string>& taken) {
+  Renamed result;
   Status status = for_each_file(
       fs, prefix, directory, &summary,
       [&](const std::string& base, const StoredFile& file) -> Status {
-        const std::string path = base + "/" + file.file;
         const std::string temporary = base + "/" + temporary_name(file.file, summary.dataset);
-        SCR_ASSIGN_OR_RETURN(bool waiting, fs.exists(temporary));
-        if (waiting) {
-          SCR_RETURN_IF_ERROR(put_in_place(fs, temporary, path, keep_newer));
-          return fs.sync_directory(At(std::filesystem::path(path).parent_path()));
+        if (base == prefix && taken.contains(file.file)) {
+          result.replaced = true;
+          return fs.remove_if_exists(temporary);
         }
-        auto info = fs.info(path);  // renamed before the run was killed
-        if (!info.ok() && info.status().code() != StatusCode::kNotFound) return info.status();
-        if (!info.ok() || info->size != file.size) {
-          log::warning("'{}' of dataset {} ('{}') is missing", path, summary.dataset.id,
-                       summary.dataset.name);
-          whole = false;
+        SCR_ASSIGN_OR_RETURN(const bool renamed,
+                             rename_if_waiting(fs, temporary, base + "/" + file.file, keep_newer));
+        if (renamed) return {};
+        SCR_ASSIGN_OR_RETURN(const bool there, is_in_place(fs, prefix, base, file));
+        if (!there) {
+          log::warning("'{}/{}' of dataset {} ('{}') is missing, or not the flushed one", base,
+                       file.file, summary.dataset.id, summary.dataset.name);
+          result.whole = false;
         }
         return {};
       });
   if (status.code() == StatusCode::kCorrupt || status.code() == StatusCode::kNotFound) {
     log::warning("the flush of '{}' cannot be finished: {}", summary.dataset.name,
                  status.message());
-    return false;
+    result.whole = false;
+    return result;
   }
   if (!status.ok())
     return status.with_context("finishing the flush of '" + summary.dataset.name + "'");
-  return whole;
+  return result;
 }
 
-Status roll_forward_one(FileSystem& fs, const std::string& prefix,
-                        const std::string& directory_name, Summary summary) {
+// Names of plain files of datasets of the index that are newer than this one. Of a list that cannot
+// be read nobody knows the names.
+Result<std::set<std::string>> names_of_newer(FileSystem& fs, const std::string& prefix,
+                                             const DatasetDescriptor& dataset) {
+  SCR_ASSIGN_OR_RETURN(const Index index, read_index(fs, prefix));
+  std::set<std::string> names;
+  for (const IndexEntry& entry : index.entries()) {
+    if (!is_newer(entry.dataset, dataset)) continue;
+    const Status status = for_each_file(fs, prefix, prefix + "/.scr/" + entry.directory, nullptr,
+                                        [&](const std::string&, const StoredFile& file) -> Status {
+                                          names.insert(file.file);
+                                          return {};
+                                        });
+    if (status.is_transient()) return status;
+  }
+  return names;
+}
+
+// As if it had been ended before the newer one, which would have superseded it then.
+Status remove_replaced(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
+                       const DatasetDescriptor& dataset, const Intent& intent) {
+  log::info(
+      "dataset {} ('{}'), whose flush was cut, is gone: a newer one has taken its files' "
+      "places",
+      dataset.id, dataset.name);
+  SCR_RETURN_IF_ERROR(remove_directories_of(fs, prefix, intent.superseded));
+  SCR_RETURN_IF_ERROR(remove_scavenge_files(fs, prefix, directory_name, dataset));
+  return remove_dataset_directory(fs, prefix, directory_name);
+}
+
+// False if a newer dataset has replaced it.
+Result<bool> roll_forward_one(FileSystem& fs, const std::string& prefix,
+                              const std::string& directory_name, Summary summary) {
   const std::string directory = prefix + "/.scr/" + directory_name;
   SCR_ASSIGN_OR_RETURN(const Intent intent, read_intent(fs, directory));
   SCR_RETURN_IF_ERROR(drop_from_index(fs, prefix, intent.superseded));
-  SCR_ASSIGN_OR_RETURN(bool whole,
-                       rename_waiting(fs, prefix, directory, summary, intent.keep_newer));
-  summary.complete = summary.complete && whole;
+  std::set<std::string> taken;
+  if (!intent.keep_newer) {  // else the times of the files decide
+    SCR_ASSIGN_OR_RETURN(taken, names_of_newer(fs, prefix, summary.dataset));
+  }
+  SCR_ASSIGN_OR_RETURN(const Renamed renamed,
+                       rename_waiting(fs, prefix, directory, summary, intent.keep_newer, taken));
+  if (renamed.replaced) {
+    SCR_RETURN_IF_ERROR(remove_replaced(fs, prefix, directory_name, summary.dataset, intent));
+    return false;
+  }
+  summary.complete = summary.complete && renamed.whole;
   SCR_RETURN_IF_ERROR(remove_hash_file_temporaries(fs, directory));
-  return add_to_index(fs, prefix, directory_name, summary, intent.superseded);
+  SCR_RETURN_IF_ERROR(add_to_index(fs, prefix, directory_name, summary, intent.superseded));
+  return true;
 }
 
 bool is_directory_of(const std::string& name, int id) {
@@ -357,18 +435,48 @@ Result<std::optional<Intent>> take_up(FileSystem& fs, const std::string& prefix,
   return std::optional<Intent>(std::move(intent));
 }
 
+Status forget_scavenged(FileSystem& fs, const std::string& prefix,
+                        const std::string& directory_name, const DatasetDescriptor& dataset) {
+  return remove_scavenge_files(fs, prefix, directory_name, dataset);
+}
+
 Result<bool> roll_forward_dataset(FileSystem& fs, const std::string& prefix,
                                   const DatasetDescriptor& dataset) {
   SCR_ASSIGN_OR_RETURN(auto names, directories_of(fs, prefix, dataset));
   for (const std::string& name : names) {
     auto summary = read_summary(fs, prefix + "/.scr/" + name);
     if (!summary.ok()) continue;
-    SCR_RETURN_IF_ERROR(roll_forward_one(fs, prefix, name, *summary));
+    SCR_RETURN_IF_ERROR(roll_forward_one(fs, prefix, name, *summary).status());
     SCR_ASSIGN_OR_RETURN(Index index, read_index(fs, prefix));
     const IndexEntry* entry = index.find_directory(name);
     if (entry != nullptr && entry->complete) return true;
   }
   return false;
+}
+
+Result<std::vector<Unended>> find_unended(FileSystem& fs, const std::string& prefix,
+                                          const Index& index) {
+  SCR_ASSIGN_OR_RETURN(auto names, dataset_directories(fs, prefix));
+  std::vector<Unended> unended;
+  for (const std::string& name : names) {
+    const std::string directory = prefix + "/.scr/" + name;
+    if (index.find_directory(name) != nullptr) continue;
+    SCR_ASSIGN_OR_RETURN(const bool begun, has_intent(fs, directory));
+    if (!begun) continue;
+    const auto summary = read_summary(fs, directory);
+    if (summary.ok()) unended.push_back({name, summary->dataset});
+    if (commits_nothing(summary.status())) continue;
+    SCR_RETURN_IF_ERROR(summary.status());
+  }
+  std::ranges::stable_sort(
+      unended, [](const Unended& a, const Unended& b) { return is_newer(a.dataset, b.dataset); });
+  return unended;
+}
+
+Result<bool> roll_forward_directory(FileSystem& fs, const std::string& prefix,
+                                    const std::string& directory_name) {
+  SCR_ASSIGN_OR_RETURN(Summary summary, read_summary(fs, prefix + "/.scr/" + directory_name));
+  return roll_forward_one(fs, prefix, directory_name, std::move(summary));
 }
 
 Status add_to_index(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
@@ -411,17 +519,13 @@ Status remove_dataset_directory(FileSystem& fs, const std::string& prefix,
 Status roll_forward(FileSystem& fs, const std::string& prefix, std::vector<std::string>* rolled) {
   SCR_ASSIGN_OR_RETURN(const Index index, read_index(fs, prefix));
   SCR_RETURN_IF_ERROR(finish_deletions(fs, prefix, index));
-  SCR_ASSIGN_OR_RETURN(auto names, dataset_directories(fs, prefix));
-  for (const std::string& name : names) {
-    const std::string directory = prefix + "/.scr/" + name;
-    if (index.find_directory(name) != nullptr) continue;
-    SCR_ASSIGN_OR_RETURN(bool begun, has_intent(fs, directory));
-    if (!begun) continue;
-    SCR_ASSIGN_OR_RETURN(bool committed, is_committed(fs, directory));
-    if (!committed) continue;
-    SCR_ASSIGN_OR_RETURN(Summary summary, read_summary(fs, directory));
-    SCR_RETURN_IF_ERROR(roll_forward_one(fs, prefix, name, summary));
-    if (rolled != nullptr) rolled->push_back(summary.dataset.name);
+  SCR_ASSIGN_OR_RETURN(const auto unended, find_unended(fs, prefix, index));
+  for (const Unended& flush : unended) {
+    // A newer one that was ended just now may have superseded it.
+    SCR_ASSIGN_OR_RETURN(const bool there, has_intent(fs, prefix + "/.scr/" + flush.directory));
+    if (!there) continue;
+    SCR_ASSIGN_OR_RETURN(const bool indexed, roll_forward_directory(fs, prefix, flush.directory));
+    if (indexed && rolled != nullptr) rolled->push_back(flush.dataset.name);
   }
   // Cut between the index and the very last step: only the newest flush can be.
   if (index.entries().empty()) return {};

@@ -18,6 +18,8 @@
 
 namespace scr::flush {
 
+class Index;
+
 // Whose flush a dataset directory is for, and how the data will be laid out there.
 struct Intent {
   DatasetDescriptor dataset;
@@ -48,9 +50,27 @@ Result<std::string> find_intent(FileSystem& fs, const std::string& prefix,
 Result<std::optional<Intent>> take_up(FileSystem& fs, const std::string& prefix,
                                       const std::string& directory_name, const std::string& layout,
                                       bool keep_newer = false);
+// What a scavenge that was cut said of its copies there is not true any more, because a flush lays
+// them out anew: removes its lists, and what it needed besides the data.
+Status forget_scavenged(FileSystem& fs, const std::string& prefix,
+                        const std::string& directory_name, const DatasetDescriptor& dataset);
 // Ends a flush of this very dataset that was committed and not indexed. False if there is none.
 Result<bool> roll_forward_dataset(FileSystem& fs, const std::string& prefix,
                                   const DatasetDescriptor& dataset);
+
+// A flush that was committed and is not in the index: it was cut there, or failed.
+struct Unended {
+  std::string directory;  // below .scr
+  DatasetDescriptor dataset;
+};
+// All of them, the newest first.
+Result<std::vector<Unended>> find_unended(FileSystem& fs, const std::string& prefix,
+                                          const Index& index);
+// Ends one: gives its files their names, adds it to the index. Where a newer dataset of the index
+// has the same names, that one's files stay, and this dataset goes as if it had been ended before:
+// false. It is not called complete if one of its files is not there.
+Result<bool> roll_forward_directory(FileSystem& fs, const std::string& prefix,
+                                    const std::string& directory_name);
 
 // Adds a committed dataset to the index, makes it current if it is complete and not older than the
 // current one, removes what is left of those it supersedes, and ends its flush.

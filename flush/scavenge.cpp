@@ -111,7 +111,7 @@ class Committer {
     SingleCommunicator alone;
     RankFiles all;
     for (const auto& [rank, files] : ranks) all.insert(all.end(), files.begin(), files.end());
-    return find_superseded(alone, fs_, prefix_, scan_.dataset(), all);
+    return find_superseded(alone, fs_, prefix_, scan_.dataset(), all, scan_.intent.keep_newer);
   }
 
   Status describe_containers(const std::map<int, RankFiles>& ranks) {

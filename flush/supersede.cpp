@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "core/base/log.hpp"
 #include "core/routing/marker.hpp"
+#include "flush/flush.hpp"
 #include "flush/index.hpp"
 #include "flush/intent.hpp"
 
@@ -19,7 +21,8 @@ constexpr std::string_view kOld = "OLD";
 struct Candidate {
   Superseded dataset;
   int id = 0;
-  int blocks = 0;  // of its rank2file
+  int blocks = 0;        // of its rank2file
+  bool unended = false;  // committed, but not in the index
 };
 
 // The rank at which those who write a name and those who find it in a list meet.
@@ -27,47 +30,101 @@ std::string home_of(const std::string& name, int ranks) {
   return std::to_string(std::hash<std::string>{}(name) % static_cast<std::size_t>(ranks));
 }
 
+// The program has written the name anew, past the cache, since the file was copied.
+Result<bool> has_newer(FileSystem& fs, const std::string& path, const std::string& copy) {
+  auto there = fs.info(path);
+  if (there.status().code() == StatusCode::kNotFound) return false;
+  SCR_RETURN_IF_ERROR(there.status());
+  SCR_ASSIGN_OR_RETURN(const FileInfo mine, fs.info(copy));
+  if (there->type != FileInfo::Type::kRegular || there->mtime_ns <= mine.mtime_ns) return false;
+  auto marker = routing::read_marker(fs, path);
+  return marker.ok() && !*marker;
+}
+
+// Whether there is a file at the name. A marker holds the place of the flushed file itself.
+Result<bool> is_taken(FileSystem& fs, const std::string& path) {
+  auto info = fs.info(path);
+  if (info.status().code() == StatusCode::kNotFound) return false;
+  SCR_RETURN_IF_ERROR(info.status());
+  if (info->type != FileInfo::Type::kRegular) return false;
+  SCR_ASSIGN_OR_RETURN(const auto marker, routing::read_marker(fs, path));
+  return !marker;
+}
+
+// Names that get a file of `mine` instead of the one there; if files of others may be waiting for
+// them, those at which there is none yet, too.
 Result<std::vector<std::string>> replaced_names(FileSystem& fs, const std::string& prefix,
-                                                const RankFiles& mine) {
+                                                const DatasetDescriptor& dataset,
+                                                const RankFiles& mine, bool keep_newer,
+                                                bool others_wait) {
   std::vector<std::string> names;
   for (const StoredFile& file : mine) {
-    auto info = fs.info(prefix + "/" + file.file);
-    if (info.ok() && info->type == FileInfo::Type::kRegular) {
-      // A marker holds the place of this very file.
-      SCR_ASSIGN_OR_RETURN(const auto marker, routing::read_marker(fs, prefix + "/" + file.file));
-      if (!marker) names.push_back(file.file);
+    const std::string path = prefix + "/" + file.file;
+    bool replaced = others_wait;
+    if (!replaced) {
+      SCR_ASSIGN_OR_RETURN(replaced, is_taken(fs, path));
     }
-    if (!info.ok() && info.status().code() != StatusCode::kNotFound) return info.status();
+    if (replaced && keep_newer) {
+      SCR_ASSIGN_OR_RETURN(const bool stays,
+                           has_newer(fs, path, prefix + "/" + temporary_name(file.file, dataset)));
+      replaced = !stays;
+    }
+    if (replaced) names.push_back(file.file);
   }
   return names;
 }
 
-// Datasets of the index but this one's own copies. One whose list cannot be read cannot be fetched
-// either.
+bool is_same(const DatasetDescriptor& a, const DatasetDescriptor& b) {
+  return a.id == b.id && a.created == b.created;
+}
+
+// Flushes of other datasets that failed after their summary.
+Result<std::vector<Unended>> unended_others(FileSystem& fs, const std::string& prefix,
+                                            const DatasetDescriptor& dataset) {
+  SCR_ASSIGN_OR_RETURN(const Index index, read_index(fs, prefix));
+  SCR_ASSIGN_OR_RETURN(auto unended, find_unended(fs, prefix, index));
+  std::erase_if(unended, [&](const Unended& other) { return is_same(other.dataset, dataset); });
+  return unended;
+}
+
+// One whose list cannot be read cannot be fetched either.
+Status add_candidate(FileSystem& fs, const std::string& prefix, const std::string& directory,
+                     const DatasetDescriptor& dataset, bool unended, Hash& hash) {
+  auto ranks = read_rank_count(fs, prefix + "/.scr/" + directory);
+  if (ranks.status().is_transient()) return ranks.status();
+  if (!ranks.ok()) return {};
+  Hash& candidate = hash.at(directory);
+  candidate.set_value("CREATED", dataset.created);
+  candidate.set_value("ID", dataset.id);
+  candidate.set_value("BLOCKS", rank2file_block_count(*ranks));
+  if (unended) candidate.set_value("UNENDED", 1);
+  return {};
+}
+
+// Datasets but this one's own copies.
 Result<Hash> read_candidates(FileSystem& fs, const std::string& prefix,
-                             const DatasetDescriptor& dataset) {
+                             const DatasetDescriptor& dataset,
+                             const std::vector<Unended>& unended) {
   SCR_ASSIGN_OR_RETURN(Index index, read_index(fs, prefix));
   Hash hash;
   for (const IndexEntry& entry : index.entries()) {
-    if (entry.id() == dataset.id && entry.dataset.created == dataset.created) continue;
-    auto ranks = read_rank_count(fs, prefix + "/.scr/" + entry.directory);
-    if (ranks.status().is_transient()) return ranks.status();
-    if (!ranks.ok()) continue;
-    Hash& candidate = hash.at(entry.directory);
-    candidate.set_value("CREATED", entry.dataset.created);
-    candidate.set_value("ID", entry.id());
-    candidate.set_value("BLOCKS", rank2file_block_count(*ranks));
+    if (is_same(entry.dataset, dataset)) continue;
+    SCR_RETURN_IF_ERROR(add_candidate(fs, prefix, entry.directory, entry.dataset, false, hash));
+  }
+  for (const Unended& other : unended) {
+    SCR_RETURN_IF_ERROR(add_candidate(fs, prefix, other.directory, other.dataset, true, hash));
   }
   return hash;
 }
 
 Result<std::vector<Candidate>> share_candidates(Communicator& world, FileSystem& fs,
                                                 const std::string& prefix,
-                                                const DatasetDescriptor& dataset) {
+                                                const DatasetDescriptor& dataset,
+                                                const std::vector<Unended>& unended) {
   Hash hash;
   Status status;
   if (world.rank() == 0) {
-    auto read = read_candidates(fs, prefix, dataset);
+    auto read = read_candidates(fs, prefix, dataset, unended);
     status = read.status();
     if (read.ok()) hash = std::move(*read);
   }
@@ -82,6 +139,7 @@ Result<std::vector<Candidate>> share_candidates(Communicator& world, FileSystem&
     SCR_ASSIGN_OR_RETURN(std::int64_t blocks, element.hash.require_int("BLOCKS"));
     candidate.id = static_cast<int>(id);
     candidate.blocks = static_cast<int>(blocks);
+    candidate.unended = element.hash.contains("UNENDED");
     candidates.push_back(std::move(candidate));
   }
   return candidates;
@@ -135,18 +193,38 @@ Result<Hash> meet(Communicator& world, const Hash& send) {
   return result;
 }
 
-// The program has written the name anew, past the cache, since the file was copied.
-Result<bool> has_newer(FileSystem& fs, const std::string& path, const std::string& copy) {
-  auto there = fs.info(path);
-  if (there.status().code() == StatusCode::kNotFound) return false;
-  SCR_RETURN_IF_ERROR(there.status());
-  SCR_ASSIGN_OR_RETURN(const FileInfo mine, fs.info(copy));
-  if (there->type != FileInfo::Type::kRegular || there->mtime_ns <= mine.mtime_ns) return false;
-  auto marker = routing::read_marker(fs, path);
-  return marker.ok() && !*marker;
+// On rank 0, which knows what was found.
+Status check_order(const DatasetDescriptor& dataset, const Candidate& candidate) {
+  DatasetDescriptor other;
+  other.id = candidate.id;
+  other.created = candidate.dataset.created;
+  if (!is_newer(other, dataset)) return {};
+  return failed_precondition(
+      fmt::format("dataset {} ('{}') would replace files of the newer dataset {}", dataset.id,
+                  dataset.name, candidate.id));
+}
+
+// And those that they themselves had superseded, if their flushes failed at the very last step:
+// only their intents know of them. The oldest first, so that a failure leaves these intents.
+Result<std::vector<Superseded>> with_their_own(FileSystem& fs, const std::string& prefix,
+                                               std::vector<Superseded> all) {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto intent = read_intent(fs, prefix + "/.scr/" + all[i].directory);
+    if (intent.status().is_transient()) return intent.status();
+    if (!intent.ok()) continue;
+    for (const Superseded& older : intent->superseded) {
+      if (std::ranges::find(all, older) == all.end()) all.push_back(older);
+    }
+  }
+  std::ranges::reverse(all);
+  return all;
 }
 
 }  // namespace
+
+bool is_newer(const DatasetDescriptor& dataset, const DatasetDescriptor& than) {
+  return std::tie(dataset.created, dataset.id) > std::tie(than.created, than.id);
+}
 
 Status put_in_place(FileSystem& fs, const std::string& temporary, const std::string& path,
                     bool keep_newer) {
@@ -162,11 +240,15 @@ Status put_in_place(FileSystem& fs, const std::string& temporary, const std::str
 Result<std::vector<Superseded>> find_superseded(Communicator& world, FileSystem& fs,
                                                 const std::string& prefix,
                                                 const DatasetDescriptor& dataset,
-                                                const RankFiles& mine) {
-  auto names = replaced_names(fs, prefix, mine);
+                                                const RankFiles& mine, bool keep_newer) {
+  Result<std::vector<Unended>> unended = std::vector<Unended>();
+  if (world.rank() == 0) unended = unended_others(fs, prefix, dataset);
+  SCR_RETURN_IF_ERROR(agree_all(world, unended.status(), "looking for flushes to end"));
+  const bool others_wait = world.any_true(!unended->empty());
+  auto names = replaced_names(fs, prefix, dataset, mine, keep_newer, others_wait);
   SCR_RETURN_IF_ERROR(agree_all(world, names.status(), "looking for replaced files"));
   if (!world.any_true(!names->empty())) return std::vector<Superseded>();
-  SCR_ASSIGN_OR_RETURN(auto candidates, share_candidates(world, fs, prefix, dataset));
+  SCR_ASSIGN_OR_RETURN(auto candidates, share_candidates(world, fs, prefix, dataset, *unended));
   Hash send;
   for (const std::string& name : *names) send.at(home_of(name, world.size())).at(kNew).at(name);
   Status listed = add_listed_names(world, fs, prefix, candidates, send);
@@ -176,11 +258,9 @@ Result<std::vector<Superseded>> find_superseded(Communicator& world, FileSystem&
   Status status;
   for (const Candidate& candidate : candidates) {
     if (!found.contains(candidate.dataset.directory)) continue;
-    if (candidate.id > dataset.id) {
-      status = failed_precondition(
-          fmt::format("dataset {} ('{}') would replace files of the newer dataset {}", dataset.id,
-                      dataset.name, candidate.id));
-    }
+    if (status.ok() && !keep_newer) status = check_order(dataset, candidate);
+    if (status.ok() && candidate.unended)
+      status = roll_forward_directory(fs, prefix, candidate.dataset.directory).status();
     superseded.push_back(candidate.dataset);
   }
   SCR_RETURN_IF_ERROR(agree_all(world, status, "replacing files in the prefix directory"));
@@ -208,7 +288,8 @@ Status remove_directories_of(FileSystem& fs, const std::string& prefix,
                              const std::vector<Superseded>& superseded) {
   if (superseded.empty()) return {};
   SCR_ASSIGN_OR_RETURN(Index index, read_index(fs, prefix));
-  for (const Superseded& old : superseded) {
+  SCR_ASSIGN_OR_RETURN(const auto all, with_their_own(fs, prefix, superseded));
+  for (const Superseded& old : all) {
     if (index.find_directory(old.directory) != nullptr) continue;
     Status status = remove_dataset_directory(fs, prefix, old.directory);
     if (status.is_transient()) return status;

@@ -4,6 +4,9 @@
 // Such an older dataset leaves the index when the new one is committed (its summary is durable) and
 // before the first of its files is replaced, and its directory below .scr goes when the new one is
 // in the index. The flush's intent lists it, so that roll_forward() does the same after a crash.
+//
+// A dataset that is committed but not in the index, because its flush failed at the very end, is
+// one of those: it would be ended later, over the files of the new one. So it is ended first.
 #pragma once
 
 #include <string>
@@ -22,13 +25,20 @@ struct Superseded {
   bool operator==(const Superseded&) const = default;
 };
 
+// Which of two datasets was written later. Not by their ids: processes that work alone count on
+// from what each of them has found in the index.
+bool is_newer(const DatasetDescriptor& dataset, const DatasetDescriptor& than);
+
 // Collective. Which datasets of the index list a file that is about to be replaced by one of
-// `mine`; on rank 0, empty elsewhere. Looks no further if no such file exists. kFailedPrecondition
-// if one of them is newer than `dataset`: an old checkpoint must not take the place of a new one.
+// `mine`; on rank 0, empty elsewhere. Those that are committed and not in the index yet are brought
+// there. Looks no further if no such file exists, and all that is committed is in the index.
+// kFailedPrecondition if one of them is newer than `dataset`: an old checkpoint must not take the
+// place of a new one. With `keep_newer` the times of the files decide instead, as in
+// put_in_place(): a file that stays is not replaced.
 Result<std::vector<Superseded>> find_superseded(Communicator& world, FileSystem& fs,
                                                 const std::string& prefix,
                                                 const DatasetDescriptor& dataset,
-                                                const RankFiles& mine);
+                                                const RankFiles& mine, bool keep_newer = false);
 
 // Gives a flushed file its name. With `keep_newer` a file there that was written anew since, past
 // the cache, stays, and the flushed one goes. Durable once the directory is synced.

@@ -165,9 +165,9 @@ void add_flush(Table& table) {
   table.push_back({"SCR_FLUSH_ON_RESTART", boolean(), "0",
                    "With 1 the dataset to restart from is copied to the prefix when the program "
                    "starts."});
-  table.push_back(
-      {"SCR_PREFIX_SIZE", count(0), "0",
-       "Number of checkpoints kept in the prefix, the oldest are deleted; 0 keeps all."});
+  table.push_back({"SCR_PREFIX_SIZE", count(0), "0",
+                   "Number of checkpoints kept in the prefix, not counting damaged ones; older "
+                   "ones are deleted; 0 keeps all."});
   table.push_back(
       {"SCR_PREFIX_PURGE", boolean(), "0",
        "With 1 all checkpoints in the prefix are deleted when the program starts; output stays."});

@@ -13,6 +13,7 @@
 #include "core/base/text.hpp"
 #include "core/runtime/file_mover.hpp"
 #include "core/runtime/restart_elsewhere.hpp"
+#include "flush/intent.hpp"
 #include "flush/orphans.hpp"
 #include "redundancy/redundancy.hpp"
 #include "redundancy/stored_descriptor.hpp"
@@ -99,6 +100,7 @@ Status share_dataset(Restoration& r) {
     const bool shared = stored.ok() && place_of(r.context, stored->store) != r.context.host();
     log::info("{} files of rank {} of an older dataset with the id {}",
               shared ? "forgetting" : "deleting", rank, r.id);
+    SCR_RETURN_IF_ERROR(end_committed_bypass(r.context, r.cache, r.id));
     SCR_RETURN_IF_ERROR(shared ? r.cache.forget(rank, r.id) : r.cache.remove_entry(rank, r.id));
   }
   return {};
@@ -596,6 +598,22 @@ void remove_orphans(const Restoration& r, const LeftInPrefix& left) {
 
 }  // namespace
 
+Status end_committed_bypass(Context& context, const Cache& cache, int dataset) {
+  if (!context.alone()) return {};
+  const std::string& prefix = context.job().prefix;
+  for (const int rank : cache.filemap().ranks(dataset)) {
+    const FilemapEntry* entry = cache.filemap().get(rank, dataset);
+    if (entry->directory != prefix) continue;
+    SCR_ASSIGN_OR_RETURN(const bool ended,
+                         flush::roll_forward_dataset(context.fs(), prefix, entry->dataset));
+    if (ended) {
+      log::info("dataset {} ('{}') was committed in the prefix directory: it is complete now",
+                dataset, entry->dataset.name);
+    }
+  }
+  return {};
+}
+
 Result<std::vector<CachedDataset>> restore_cache(Context& context, Cache& cache) {
   for (const int id : cache.filemap().datasets()) {
     for (const int rank : cache.filemap().ranks(id)) remove_leftovers(context, cache, rank, id);
@@ -613,7 +631,9 @@ Result<std::vector<CachedDataset>> restore_cache(Context& context, Cache& cache)
                   r.dataset.name);
       }
       const LeftInPrefix left = left_in_prefix(r);
-      SCR_RETURN_IF_ERROR(agree(context.world(), cache.remove_dataset(id), "deleting a dataset"));
+      Status gone = end_committed_bypass(context, cache, id);
+      if (gone.ok()) gone = cache.remove_dataset(id);
+      SCR_RETURN_IF_ERROR(agree(context.world(), gone, "deleting a dataset"));
       remove_orphans(r, left);
       continue;
     }

@@ -158,12 +158,15 @@ class Runtime {
   Status open_prefix();
   Status clean_prefix();
   void give_sign_of_life(bool alive);
-  // Keeps the newest SCR_PREFIX_SIZE checkpoints in the prefix directory; output stays.
+  // Keeps the newest SCR_PREFIX_SIZE checkpoints in the prefix directory; output stays. Those that
+  // are known to be damaged do not count.
   void trim_prefix(std::uint64_t keep);
   bool in_prefix(const DatasetDescriptor& dataset);
   Status flush_dataset(const DatasetDescriptor& dataset, bool background);
   Status flush_if_due();
   void settle(const std::vector<FlushOutcome>& outcomes);
+  Status settle_one(FlushOutcome outcome);
+  bool repair_for_flush(const FlushOutcome& outcome);
   void remove_flush_leftovers();
   void poll_flushes() { settle(flusher_->poll()); }
   void set_flush_state(const DatasetDescriptor& dataset, bool flushing, bool in_prefix);
@@ -176,6 +179,12 @@ class Runtime {
   Status try_fetch(const DatasetDescriptor& dataset, const std::string& directory_name,
                    bool make_current);
   Status fetch(const DatasetDescriptor& dataset, const std::string& directory_name);
+  Status keep_rival(const DatasetDescriptor& dataset, const DatasetDescriptor& rival,
+                    bool contained);
+  Status make_way(const DatasetDescriptor& dataset, const std::string& directory_name,
+                  const flush::RankFiles& files);
+  Status read_or_repair(const std::string& directory_name, const flush::RankFiles& files,
+                        const std::function<Status()>& read);
   Result<std::optional<flush::RankFiles>> shared_files_of(const std::string& directory);
   // Whether a restart reads the files in the prefix directory where they are.
   bool reads_in_place() const;
@@ -260,6 +269,7 @@ class Runtime {
   int restart_below_ = 0;  // restart candidates have smaller ids; 0: any
   int last_dataset_ = 0;
   int last_checkpoint_ = 0;
+  std::int64_t last_created_ = 0;      // on rank 0: no dataset that is known is newer
   std::uint64_t last_node_bytes_ = 0;  // what the last dataset took on this node
 };
 

@@ -94,8 +94,10 @@ Status Runtime::open_prefix() {
       auto index = flush::read_index(c.fs(), c.job().prefix);
       if (index.ok()) {
         last_dataset_ = index->last_id();
-        for (const auto& entry : index->entries())
+        for (const auto& entry : index->entries()) {
           last_checkpoint_ = std::max(last_checkpoint_, entry.dataset.checkpoint);
+          last_created_ = std::max(last_created_, entry.dataset.created);
+        }
       }
       status = index.status();
     }
@@ -208,45 +210,70 @@ Status Runtime::flush_dataset(const DatasetDescriptor& dataset, bool background)
   if (in_prefix(dataset) || flusher_->is_flushing(dataset.id)) return {};
   set_flush_state(dataset, true, false);
   if (background) {
-    Status begun = flusher_->begin(dataset);
-    if (!begun.ok()) settle({{dataset, begun, 0}});
-    return begun;
+    const Status begun = flusher_->begin(dataset);
+    return begun.ok() ? begun : settle_one({dataset, begun, 0});
   }
   const double start = now();
   FlushOutcome outcome{dataset, flusher_->flush(dataset), 0};
   outcome.seconds = now() - start;
-  settle({outcome});
-  return outcome.status;
+  return settle_one(std::move(outcome));
 }
 
-// What ended: into the flush file and the log. A flush that failed is tried again with the next
-// one.
-void Runtime::settle(const std::vector<FlushOutcome>& outcomes) {
-  for (const FlushOutcome& outcome : outcomes) {
-    set_flush_state(outcome.dataset, false, outcome.status.ok());
-    flush_leftovers_ = flush_leftovers_ || !outcome.status.ok();
-    if (outcome.dataset.is_checkpoint()) flush_overdue_ = !outcome.status.ok();
-    if (context_->rank() != 0) continue;
-    log_.once(EventType::kFlush,
-              {.ok = outcome.status.ok(),
-               .bytes = outcome.dataset.size,
-               .files = outcome.dataset.files,
-               .seconds = outcome.seconds,
-               .note = std::string(outcome.status.message())},
-              outcome.dataset.id, outcome.dataset.name);
-    const std::uint64_t keep = context_->config().get_uint("SCR_PREFIX_SIZE");
-    if (outcome.status.ok() && keep > 0) trim_prefix(keep);
-    if (outcome.status.ok()) {
-      log::info("dataset {} ('{}') flushed: {} bytes in {} files, {:.2f} s", outcome.dataset.id,
-                outcome.dataset.name, outcome.dataset.size, outcome.dataset.files, outcome.seconds);
-    } else {
-      log::error("dataset {} ('{}') could not be flushed, its copy in the cache stays: {}",
-                 outcome.dataset.id, outcome.dataset.name, outcome.status.message());
-    }
+// Collective: whether the flush failed because a cached file is damaged, and redundancy data has
+// mended that. One that is beyond repair stays as it is: it may be all that there is.
+bool Runtime::repair_for_flush(const FlushOutcome& outcome) {
+  Communicator& world = context_->world();
+  if (outcome.status.ok() || !world.any_true(outcome.status.code() == StatusCode::kCorrupt))
+    return false;
+  CachedDataset* cached = find_cached_id(outcome.dataset.id);
+  if (cached == nullptr || !cached->usable || cached->dataset.created != outcome.dataset.created)
+    return false;
+  cached->verified = false;
+  CachedDataset checked = *cached;
+  checked.rebuilt_ranks = 0;
+  const Status status = verify_cached_dataset(*context_, *cache_, checked);
+  if (!status.ok() && context_->rank() == 0) log::warning("{}", status.message());
+  if (!status.ok() || !checked.usable || checked.rebuilt_ranks == 0) return false;
+  *cached = checked;
+  if (context_->rank() == 0) {
+    log::warning("{}; {} rank(s) of dataset {} ('{}') rebuilt, flushing it again",
+                 outcome.status.message(), checked.rebuilt_ranks, checked.dataset.id,
+                 checked.dataset.name);
   }
-  const bool succeeded = std::any_of(outcomes.begin(), outcomes.end(),
-                                     [](const FlushOutcome& o) { return o.status.ok(); });
-  if (succeeded && flush_leftovers_ && context_->rank() == 0) remove_flush_leftovers();
+  return true;
+}
+
+void Runtime::settle(const std::vector<FlushOutcome>& outcomes) {
+  for (const FlushOutcome& outcome : outcomes) (void)settle_one(outcome);
+}
+
+// Collective. What ended: into the flush file and the log. A flush that failed is tried again with
+// the next one, or at once if what it failed for is mended. Gives what came of it.
+Status Runtime::settle_one(FlushOutcome outcome) {
+  if (repair_for_flush(outcome)) outcome.status = flusher_->flush(outcome.dataset);
+  const bool ok = outcome.status.ok();
+  set_flush_state(outcome.dataset, false, ok);
+  flush_leftovers_ = flush_leftovers_ || !ok;
+  if (outcome.dataset.is_checkpoint()) flush_overdue_ = !ok;
+  if (context_->rank() != 0) return outcome.status;
+  log_.once(EventType::kFlush,
+            {.ok = ok,
+             .bytes = outcome.dataset.size,
+             .files = outcome.dataset.files,
+             .seconds = outcome.seconds,
+             .note = std::string(outcome.status.message())},
+            outcome.dataset.id, outcome.dataset.name);
+  if (!ok) {
+    log::error("dataset {} ('{}') could not be flushed, its copy in the cache stays: {}",
+               outcome.dataset.id, outcome.dataset.name, outcome.status.message());
+    return outcome.status;
+  }
+  const std::uint64_t keep = context_->config().get_uint("SCR_PREFIX_SIZE");
+  if (keep > 0) trim_prefix(keep);
+  log::info("dataset {} ('{}') flushed: {} bytes in {} files, {:.2f} s", outcome.dataset.id,
+            outcome.dataset.name, outcome.dataset.size, outcome.dataset.files, outcome.seconds);
+  if (flush_leftovers_) remove_flush_leftovers();
+  return outcome.status;
 }
 
 // Temporary files of flushes that failed, whose datasets have left the cache since.
@@ -269,7 +296,11 @@ void Runtime::trim_prefix(std::uint64_t keep) {
   std::uint64_t kept = 0;
   for (const flush::IndexEntry& entry : index->entries()) {  // newest first
     if (!entry.dataset.is_checkpoint() || entry.dataset.output || !entry.complete) continue;
-    if (kept++ < keep) continue;
+    if (kept < keep) {
+      // One that is known to be damaged stays beside those that count.
+      if (entry.failed.empty()) ++kept;
+      continue;
+    }
     log::info("deleting dataset {} ('{}') from the prefix directory", entry.id(),
               entry.dataset.name);
     Status status = flush::delete_dataset(fs, context_->job().prefix, entry.directory);
@@ -504,9 +535,14 @@ Status Runtime::fetch(const DatasetDescriptor& dataset, const std::string& direc
     const CachedDataset* cached = find_cached_id(dataset.id);
     if (cached != nullptr && cached->usable) return {};
   }
-  // Remains of the same dataset in the cache that could not be rebuilt make way for the whole one.
-  if (find_cached_id(dataset.id) != nullptr) {
-    SCR_RETURN_IF_ERROR(agree(c.world(), forget(dataset.id), "fetching"));
+  if (const CachedDataset* rival = find_cached_id(dataset.id)) {
+    const bool another = rival->dataset.created != dataset.created;
+    if (another && !in_prefix(rival->dataset)) {
+      Status kept = keep_rival(dataset, rival->dataset, contained);
+      if (!kept.ok()) return kept;
+      return offer_in_place(dataset, directory_name, std::move(*files));
+    }
+    SCR_RETURN_IF_ERROR(make_way(dataset, directory_name, *files));
   }
   writing_.emplace();
   writing_->dataset = dataset;
@@ -531,6 +567,38 @@ Status Runtime::fetch(const DatasetDescriptor& dataset, const std::string& direc
     return offer_in_place(dataset, directory_name, std::move(*files));
   }
   return status;
+}
+
+// Two allocations that worked in the same prefix directory may have given the same id. What one of
+// them has only in the cache stays there; plain files can be read without it. Ok: do that.
+Status Runtime::keep_rival(const DatasetDescriptor& dataset, const DatasetDescriptor& rival,
+                           bool contained) {
+  const std::string what = fmt::format(
+      "the cache has another dataset with the id {}, '{}', which is not in the prefix "
+      "directory",
+      rival.id, rival.name);
+  if (contained) {
+    return {StatusCode::kUnavailable,
+            what + "; flush it (SCR_FLUSH_ON_RESTART, scr_postrun), and start again"};
+  }
+  if (context_->rank() == 0)
+    log::warning("{}: it stays, and '{}' is read in the prefix directory", what, dataset.name);
+  return {};
+}
+
+// Collective: remains of the same dataset in the cache that could not be rebuilt go, once it is
+// certain that the prefix directory has it whole: in another run redundancy data may suffice.
+Status Runtime::make_way(const DatasetDescriptor& dataset, const std::string& directory_name,
+                         const flush::RankFiles& files) {
+  Context& c = *context_;
+  SCR_RETURN_IF_ERROR(read_or_repair(directory_name, files, [&]() -> Status {
+    return fetch_in_turns(
+        files, fmt::format("check of dataset {}", dataset.id), [&](const auto& progress) {
+          return flush::verify_files(c.fs(), c.job().prefix, directory_name, files,
+                                     c.config().get_bytes("SCR_FILE_BUF_SIZE"), progress);
+        });
+  }));
+  return agree(c.world(), forget(dataset.id), "fetching");
 }
 
 // Collective: if another number of processes wrote the dataset, and it has shared files only, these
@@ -618,8 +686,7 @@ Status Runtime::check_fetched(const flush::RankFiles& files) {
   return {};
 }
 
-// Lists the files, reads them (SCR_FETCH_WIDTH processes at a time); damaged containers are
-// repaired first.
+// Lists the files, reads them (SCR_FETCH_WIDTH processes at a time).
 Status Runtime::fetch_to_cache(const std::string& directory_name, const flush::RankFiles& files) {
   Context& c = *context_;
   Status status = cache_->update(c.rank(), writing_->dataset.id, [&](FilemapEntry& entry) {
@@ -635,15 +702,21 @@ Status Runtime::fetch_to_cache(const std::string& directory_name, const flush::R
     }
   });
   SCR_RETURN_IF_ERROR(agree(c.world(), status, "fetching"));
-  auto read = [&]() -> Status {
+  return read_or_repair(directory_name, files, [&]() -> Status {
     return fetch_in_turns(
         files, fmt::format("fetch of dataset {}", writing_->dataset.id), [&](const auto& progress) {
           return flush::fetch_files(c.fs(), c.job().prefix, directory_name, files,
                                     writing_->directory->path(),
                                     c.config().get_bytes("SCR_FILE_BUF_SIZE"), progress);
         });
-  };
-  status = read();
+  });
+}
+
+// Collective: if the files of containers cannot be read, parity may help.
+Status Runtime::read_or_repair(const std::string& directory_name, const flush::RankFiles& files,
+                               const std::function<Status()>& read) {
+  Context& c = *context_;
+  const Status status = read();
   const bool contained =
       std::any_of(files.begin(), files.end(), [](const auto& file) { return file.contained(); });
   if (status.ok() || !c.world().any_true(contained)) return status;

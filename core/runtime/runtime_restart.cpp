@@ -52,6 +52,7 @@ Status Runtime::restore() {
     dataset.store = agree_on_store(dataset.dataset.id);
     last_dataset_ = std::max(last_dataset_, dataset.dataset.id);
     last_checkpoint_ = std::max(last_checkpoint_, dataset.dataset.checkpoint);
+    last_created_ = std::max(last_created_, dataset.dataset.created);
     rebuilt += dataset.rebuilt_ranks;
     rebuilt_bytes += dataset.rebuilt_bytes;
     lost.insert(dataset.lost_nodes.begin(), dataset.lost_nodes.end());
@@ -98,7 +99,8 @@ Status Runtime::clear_cache(std::string_view why) {
   cache_->give_up_unreadable();
   Status status;
   for (int dataset : cache_->filemap().datasets()) {
-    Status one = cache_->remove_dataset(dataset);
+    Status one = end_committed_bypass(*context_, *cache_, dataset);
+    if (one.ok()) one = cache_->remove_dataset(dataset);
     if (status.ok()) status = one;
   }
   if (status.ok() && context_->node().rank() == 0) {

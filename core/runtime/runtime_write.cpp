@@ -113,9 +113,12 @@ DatasetDescriptor Runtime::describe(const std::string& name, int flags) {
   DatasetDescriptor dataset;
   dataset.id = last_dataset_ + 1;
   dataset.name = name.empty() ? fmt::format("scr.dataset.{}", dataset.id) : name;
-  dataset.created = std::chrono::duration_cast<std::chrono::microseconds>(
-                        std::chrono::system_clock::now().time_since_epoch())
-                        .count();
+  // Of two datasets with the same file names the one with the later time counts, so no clock that
+  // was set back may make this one older than what is there.
+  const std::int64_t time = std::chrono::duration_cast<std::chrono::microseconds>(
+                                std::chrono::system_clock::now().time_since_epoch())
+                                .count();
+  dataset.created = last_created_ = std::max(time, last_created_ + 1);
   dataset.user = context_->job().user;
   dataset.job_name = context_->job().job_name;
   dataset.job_id = context_->job().job_id;
@@ -380,7 +383,8 @@ Status Runtime::complete_bypassed(bool valid) {
   writing_->dataset.complete = true;
   const double start = now();
   SCR_ASSIGN_OR_RETURN(auto flush, flush::Flush::adopt(c.world(), c.fs(), c.job().prefix,
-                                                       writing_->dataset, std::move(files)));
+                                                       writing_->dataset, std::move(files),
+                                                       /*keep_newer=*/c.transparent()));
   status = flush->finish(c.world(), c.node());
   if (!status.ok() && !is_committed(flush->directory())) return status;
   // Once the summary is there the dataset counts, under temporary names or not: if something went

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "flush/intent.hpp"
+#include "flush/rank_filemap.hpp"
 #include "tests/unit/flush_fixture.hpp"
 
 namespace scr::flush::testing {
@@ -295,6 +296,27 @@ TEST(RollForward, ADamagedSummaryCommitsNothing) {
   EXPECT_EQ(run.indexed(), std::set<std::string>{"scr.dataset.2"});
   EXPECT_THAT(run.temporaries(), IsEmpty());
   run.expect_index_tells_the_truth();
+}
+
+// A scavenge that was cut has said where in the containers its copies are. A flush that goes on in
+// its directory may lay them out anew, so that is not true any more. Plain files have their names.
+TEST(ScavengeThatWasCut, IsNotBelievedAfterAFlushHasTakenUpItsContainers) {
+  for (const bool contained : {false, true}) {
+    TestRun run;
+    run.write_dataset(1);
+    const FlushOptions options = contained ? containers() : plain_files();
+    run.flush(1, options, TestRun::no_faults, Until::kPrepared);
+    const std::string directory = run.prefix() + "/.scr/scr.dataset.1";
+    FilemapEntry entry;
+    entry.dataset = run.dataset(1);
+    const auto opened = real_file_system().open_directory(directory);
+    ASSERT_TRUE(write_rank_filemap(real_file_system(), **opened, 3, entry).ok());
+    run.flush(1, options, TestRun::no_faults, Until::kCopied);
+    EXPECT_EQ(std::filesystem::exists(directory + "/" + rank_filemap_name(3)), !contained);
+    ASSERT_NO_FATAL_FAILURE(run.flush_all(1, options));
+    run.expect_index_tells_the_truth();
+    EXPECT_FALSE(std::filesystem::exists(directory + "/" + rank_filemap_name(3)));
+  }
 }
 
 }  // namespace

@@ -101,6 +101,11 @@ class TestRun {
   }
 
   const DatasetDescriptor& dataset(int id) const { return datasets_.at(id); }
+  void set_created(int id, std::int64_t created) { datasets_.at(id).created = created; }
+  void leave_out_files(int id, int rank) {
+    metas_.at(id).at(rank).clear();
+    bytes_.at(id).at(rank).clear();
+  }
   // From here on every dataset has the same file names, as of a program that writes restart.h5
   // anew.
   void use_same_names() { same_names_ = true; }

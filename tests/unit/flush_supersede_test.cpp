@@ -79,6 +79,7 @@ TEST(Supersede, OneCommonNameIsEnoughWhoeverWroteIt) {
     }
     DatasetDescriptor later;
     later.id = 9;
+    later.created = run.dataset(2).created + 1;
     auto result = find_superseded(world, real_file_system(), run.prefix(), later, mine);
     ASSERT_TRUE(result.ok()) << result.status().message();
     found[static_cast<std::size_t>(world.rank())] = *result;
@@ -156,23 +157,115 @@ TEST(Supersede, KilledAnywhereLeavesTheOldOrTheNewDatasetWhole) {
   EXPECT_GT(ended_with_new, 10);
 }
 
-// An operation that fails instead: the program lives on, and its next flush sets things right.
-TEST(Supersede, AFailureAnywhereIsMendedByTheNextFlush) {
+// An operation that fails instead: the program lives on, or starts again, and its next flush sets
+// things right.
+class AFailureAnywhere : public ::testing::TestWithParam<std::tuple<int, bool>> {};
+
+TEST_P(AFailureAnywhere, IsMendedByTheNextFlush) {
+  const auto [rank, restarts] = GetParam();
   for (std::uint64_t n = 1;; ++n) {
     TestRun run;
     run.use_same_names();
     for (int id : {1, 2, 3}) run.write_dataset(id);
     run.flush_all(1, plain_files());
     FaultyFileSystem faulty(real_file_system(), FaultPlan::fail_at(n, EIO));
-    run.flush(2, plain_files(), TestRun::only(0, faulty));
+    run.flush(2, plain_files(), TestRun::only(rank, faulty));
     if (faulty.hits() == 0) break;
     ASSERT_LT(n, 1000U);
     SCOPED_TRACE(fmt::format("operation {} failed", n));
-    ASSERT_NO_FATAL_FAILURE(start_again(run, {run.dataset(2).created}));
+    if (restarts) {
+      ASSERT_NO_FATAL_FAILURE(start_again(run, {run.dataset(2).created}));
+    }
     ASSERT_NO_FATAL_FAILURE(run.flush_all(3, plain_files()));
     EXPECT_EQ(run.indexed(), std::set<std::string>{"scr.dataset.3"});
     run.expect_index_tells_the_truth();
+    // Nor does an older flush come over it later: another try of this run, or the next start.
+    run.flush(2, plain_files());
+    ASSERT_NO_FATAL_FAILURE(start_again(run, {}));
+    EXPECT_EQ(run.indexed(), std::set<std::string>{"scr.dataset.3"});
+    EXPECT_EQ(run.index().current(), "scr.dataset.3");
+    run.expect_index_tells_the_truth();
+    EXPECT_THAT(run.temporaries(), IsEmpty());
+    EXPECT_FALSE(has_directory(run, 1));
+    EXPECT_FALSE(has_directory(run, 2));
   }
+}
+
+INSTANTIATE_TEST_SUITE_P(Supersede, AFailureAnywhere,
+                         ::testing::Combine(::testing::Values(0, 3), ::testing::Bool()),
+                         [](const auto& how) {
+                           return fmt::format(
+                               "OfRank{}{}", std::get<0>(how.param),
+                               std::get<1>(how.param) ? "ThenAStart" : "TheProgramLivesOn");
+                         });
+
+// Dataset 2 is committed, and rank 3 can rename nothing: its files wait.
+void commit_without_renames(TestRun& run) {
+  FaultPlan plan = FaultPlan::fail_at(1, EIO, FaultPlan::kForever);
+  plan.operations = FaultPlan::bit(Operation::kRename);
+  FaultyFileSystem faulty(real_file_system(), plan);
+  for (const Status& status : run.flush(2, plain_files(), TestRun::only(3, faulty)))
+    ASSERT_FALSE(status.ok());
+  ASSERT_TRUE(std::filesystem::exists(run.prefix() + "/.scr/scr.dataset.2/summary.scr"));
+}
+
+TEST_F(SameNames, OneThatWasCommittedIsEndedBeforeItIsReplaced) {
+  ASSERT_NO_FATAL_FAILURE(commit_without_renames(run));
+  // No file is there yet at the names of rank 3; of dataset 3, it alone has files.
+  for (int rank : {0, 1}) run.leave_out_files(3, rank);
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(3, plain_files()));
+  ASSERT_NO_FATAL_FAILURE(start_again(run, {}));
+  EXPECT_EQ(run.indexed(), std::set<std::string>{"scr.dataset.3"});
+  run.expect_index_tells_the_truth();
+}
+
+// As a version that did not look for such flushes left it.
+TEST_F(SameNames, AFlushThatIsEndedLateDoesNotReplaceTheFilesOfANewerDataset) {
+  ASSERT_NO_FATAL_FAILURE(commit_without_renames(run));
+  const std::string directory = run.prefix() + "/.scr/scr.dataset.2";
+  std::filesystem::rename(directory, run.prefix() + "/.scr/aside");
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(3, plain_files()));
+  std::filesystem::rename(run.prefix() + "/.scr/aside", directory);
+  std::vector<std::string> rolled;
+  ASSERT_TRUE(roll_forward(real_file_system(), run.prefix(), &rolled).ok());
+  EXPECT_THAT(rolled, IsEmpty());
+  EXPECT_EQ(run.indexed(), std::set<std::string>{"scr.dataset.3"});
+  EXPECT_EQ(run.index().entries().size(), 1U);
+  run.expect_index_tells_the_truth();
+  EXPECT_THAT(run.temporaries(), IsEmpty());
+  EXPECT_FALSE(has_directory(run, 2));
+}
+
+// Other bytes of the same size at the name of a file that does not wait any more.
+TEST_F(SameNames, AFileThatSomebodyReplacedIsNotTakenForTheFlushedOne) {
+  ASSERT_NO_FATAL_FAILURE(commit_without_renames(run));
+  write_bytes(run.prefix() + "/ckpt.0/rank_0.h5", std::string(300, 'x'));
+  ASSERT_TRUE(roll_forward(real_file_system(), run.prefix(), nullptr).ok());
+  ASSERT_NE(run.index().find_directory("scr.dataset.2"), nullptr);
+  EXPECT_FALSE(run.index().find_directory("scr.dataset.2")->complete);
+}
+
+// Processes that work alone count each for itself, so the later dataset may have the smaller id.
+TEST_F(SameNames, WhatWasWrittenLaterIsNewerWhateverItsId) {
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(3, plain_files()));
+  run.set_created(1, run.dataset(3).created + 1);
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(1, plain_files()));
+  EXPECT_EQ(run.indexed(), std::set<std::string>{"scr.dataset.1"});
+  run.expect_index_tells_the_truth();
+  for (const Status& status : run.flush(2, plain_files()))
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+  run.expect_index_tells_the_truth();
+}
+
+// Programs that do not call h5scr: the times of the files decide.
+TEST_F(SameNames, WhereFilesWrittenPastTheCacheStayTheirTimesDecide) {
+  FlushOptions options = plain_files();
+  options.keep_newer = true;
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(1, options));
+  run.set_created(2, run.dataset(1).created - 1);  // opened before, written after
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(2, options));
+  EXPECT_EQ(run.indexed(), std::set<std::string>{"scr.dataset.2"});
+  run.expect_index_tells_the_truth();
 }
 
 }  // namespace

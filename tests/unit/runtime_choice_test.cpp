@@ -2,12 +2,16 @@
 // cache for what, and what datasets that go past the cache have in common with others.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <ctime>
 
+#include "core/base/faulty_filesystem.hpp"
 #include "core/base/halt_file.hpp"
 #include "core/runtime/room.hpp"
+#include "flush/containers.hpp"
 #include "tests/unit/runtime_runs.hpp"
 
 namespace scr {
@@ -182,6 +186,112 @@ TEST(BypassedDataset, CountsForTheSizeOfThePrefixDirectory) {
   });
   EXPECT_THAT(job.names_in_index(), ::testing::ElementsAre("third", "second"));
   job.expect_restart("third");
+}
+
+TEST(SizeOfThePrefixDirectory, DoesNotCountWhatIsKnownToBeDamaged) {
+  Runs job;
+  const auto write = [&](const char* name) {
+    job.write(name, {"SCR_FLUSH=1", "SCR_PREFIX_SIZE=2"});
+  };
+  write("first");
+  write("second");
+  ASSERT_TRUE(flush::update_index(real_file_system(), job.prefix(), [](flush::Index& index) {
+                index.find_name("second")->failed.push_back(flush::timestamp_now());
+                return Status();
+              }).ok());
+  write("third");
+  EXPECT_THAT(job.names_in_index(), ::testing::ElementsAre("third", "second", "first"));
+  write("fourth");
+  EXPECT_THAT(job.names_in_index(), ::testing::ElementsAre("fourth", "third"));
+}
+
+// A node is out, so the cached copy cannot be used in this run, and that in the prefix directory is
+// damaged: with the node back, the first is whole.
+TEST(RemainsInTheCache, StayUntilTheCopyInThePrefixDirectoryIsKnownToBeSound) {
+  for (const bool contained : {false, true}) {
+    Runs job;
+    const std::string containers = fmt::format("SCR_USE_CONTAINERS={}", contained ? 1 : 0);
+    job.write("first", {"SCR_FLUSH=1", containers});
+    const std::string away = job.root() + "/away";
+    const std::filesystem::path cached = job.cached_file("first", 1);
+    std::filesystem::rename(cached, away);
+    const std::string flushed =
+        contained ? job.prefix() + "/.scr/scr.dataset.1/" + flush::container_name(0)
+                  : job.prefix() + "/deep/first/data.0";
+    std::fstream(flushed, std::ios::in | std::ios::out) << "X";
+    job.expect_restart("", {containers});
+    ASSERT_FALSE(job.cached_file("first", 0).empty());
+    std::filesystem::create_directories(cached.parent_path());
+    std::filesystem::rename(away, cached);
+    job.expect_restart("first", {containers});
+  }
+}
+
+TEST(RemainsInTheCache, MakeWayForASoundCopy) {
+  Runs job;
+  job.write("first", {"SCR_FLUSH=1"});
+  std::filesystem::remove(job.cached_file("first", 1));
+  job.expect_restart("first");
+  EXPECT_FALSE(job.cached_file("first", 1).empty());
+}
+
+// Another allocation has given the same id to its first checkpoint.
+class TheSameIdTwice : public ::testing::TestWithParam<bool> {};
+
+TEST_P(TheSameIdTwice, CostsNoOutputThatIsOnlyInTheCache) {
+  const bool contained = GetParam();
+  Runs job;
+  FaultPlan plan = FaultPlan::fail_at(1, ENOSPC, FaultPlan::kForever);
+  plan.operations = FaultPlan::bit(Operation::kWrite);
+  plan.path = job.prefix() + "/deep/*";
+  FaultyFileSystem full(real_file_system(), plan);
+  job.fs = &full;
+  job.run({}, [&](Runtime& runtime) { job.write(runtime, "plot", kFlagOutput); });
+  job.fs = &real_file_system();
+  ASSERT_EQ(job.names_in_index().size(), 0U);
+  job.write("other", {"SCR_JOB_ID=8", "SCR_FLUSH=1",
+                      fmt::format("SCR_USE_CONTAINERS={}", contained ? 1 : 0)});
+  job.run({}, [&](Runtime& runtime) {
+    // Plain files can be read where they are.
+    EXPECT_EQ(job.restart(runtime), contained ? "" : "other");
+    EXPECT_TRUE(runtime.flush_wait("plot").ok());
+  });
+  EXPECT_EQ(job.flushed_text("plot", 1), "plot of rank 1");
+  EXPECT_THAT(job.names_in_index(), ::testing::UnorderedElementsAre("plot", "other"));
+  // Now that it is there, too, it makes way.
+  job.expect_restart("other");
+}
+
+INSTANTIATE_TEST_SUITE_P(OfAnotherJob, TheSameIdTwice, ::testing::Bool(),
+                         [](const auto& contained) {
+                           return contained.param ? "InContainers" : "InPlainFiles";
+                         });
+
+// Killed when the summary is there and the first file is about to get its name. The next process
+// does not clean up, because another one works in the prefix directory.
+TEST(BypassedDataset, ThatWasCommittedIsEndedByTheNextProcessAlone) {
+  for (const char* purge : {"SCR_CACHE_PURGE=0", "SCR_CACHE_PURGE=1"}) {
+    Runs job;
+    const auto neighbour = job.start_alone();
+    const pid_t child = fork();
+    if (child == 0) {
+      FaultPlan plan = FaultPlan::kill_at(1);
+      plan.operations = FaultPlan::bit(Operation::kRename);
+      plan.path = job.prefix() + "/deep/*";
+      FaultyFileSystem faulty(real_file_system(), plan);
+      job.fs = &faulty;
+      const auto killed = job.start_alone(kBypass);
+      job.write(*killed, "first");
+      _exit(0);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    ASSERT_EQ(job.names_in_index().size(), 0U);
+    const auto next = job.start_alone({purge});
+    EXPECT_THAT(job.names_in_index(), ::testing::ElementsAre("first"));
+    EXPECT_EQ(job.flushed_text("first", 0), "first of rank 0");
+  }
 }
 
 TEST(MemoryLeft, CountsWhatTheKernelWouldTakeBack) {

@@ -156,6 +156,85 @@ TEST(ParityOfABackgroundFlush, ThatFailsIsAFailedFlushAndTheNextOneMakesUpForIt)
   job.expect_restart("second", {"SCR_CACHE_PURGE=1"});
 }
 
+// Control and cache directory of a node, which lie beside those of others here.
+class NodeStorage : public testing::ForwardingFileSystem {
+ public:
+  NodeStorage(std::string root, int node) : root_(std::move(root)), node_(node) {
+    for (const char* name : {"/control", "/cache"})
+      std::filesystem::create_directory(here(At(root_ + name)).path);
+  }
+
+  Result<std::unique_ptr<File>> open(const At& at, const OpenOptions& options) override {
+    return ForwardingFileSystem::open(here(at), options);
+  }
+  Result<std::unique_ptr<Directory>> open_directory(const At& at, bool no_follow) override {
+    return ForwardingFileSystem::open_directory(here(at), no_follow);
+  }
+  Result<FileInfo> info(const At& at, bool follow) override {
+    return ForwardingFileSystem::info(here(at), follow);
+  }
+  Status make_directory(const At& at, mode_t mode) override {
+    return ForwardingFileSystem::make_directory(here(at), mode);
+  }
+  Result<std::vector<DirectoryEntry>> list(const At& at) override {
+    return ForwardingFileSystem::list(here(at));
+  }
+  Status sync_directory(const At& at) override {
+    return ForwardingFileSystem::sync_directory(here(at));
+  }
+
+ private:
+  At here(const At& at) const {
+    for (const char* name : {"/control", "/cache"}) {
+      const std::string base = root_ + name;
+      if (at.directory != nullptr || (at.path != base && !at.path.starts_with(base + "/")))
+        continue;
+      return {fmt::format("{}.node{}{}", base, node_, at.path.substr(base.size()))};
+    }
+    return at;
+  }
+
+  std::string root_;
+  int node_;
+};
+
+struct DamagedInTheCache : ::testing::Test {
+  DamagedInTheCache() { job.nodes = {&node0, &node1}; }
+  void damage(const Runtime& runtime) {
+    if (runtime.context().rank() != 1) return;
+    std::fstream(job.cached_file("first", 1), std::ios::in | std::ios::out) << "X";
+  }
+
+  Runs job;
+  NodeStorage node0{job.root(), 0};
+  NodeStorage node1{job.root(), 1};
+};
+
+TEST_F(DamagedInTheCache, IsRebuiltAndFlushed) {
+  job.run({"SCR_COPY_TYPE=PARTNER"}, [&](Runtime& runtime) {
+    job.write(runtime, "first");
+    damage(runtime);
+    EXPECT_TRUE(runtime.flush_wait("first").ok());
+    EXPECT_TRUE(runtime.is_in_prefix(1));
+    EXPECT_EQ(job.restart(runtime), "first");
+  });
+  EXPECT_THAT(job.names_in_index(), ElementsAre("first"));
+  EXPECT_EQ(job.flushed_text("first", 1), "first of rank 1");
+}
+
+TEST_F(DamagedInTheCache, BeyondRepairStaysThere) {
+  job.run({}, [&](Runtime& runtime) {
+    job.write(runtime, "first", kFlagCheckpoint);
+    damage(runtime);
+    EXPECT_EQ(runtime.flush_wait("first").code(), StatusCode::kCorrupt);
+    ASSERT_EQ(runtime.cached().size(), 1U);
+    EXPECT_TRUE(runtime.cached().front().usable);
+    EXPECT_EQ(job.restart(runtime), "");
+  });
+  EXPECT_THAT(job.names_in_index(), IsEmpty());
+  EXPECT_FALSE(job.cached_file("first", 0).empty());
+}
+
 TEST(WidthOfOne, FlushesAndFetchesEveryRankInTurn) {
   Runs job;
   job.write("first", {"SCR_FLUSH=1", "SCR_FLUSH_WIDTH=1"});

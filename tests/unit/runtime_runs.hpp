@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/mpi/in_process_communicator.hpp"
+#include "core/mpi/single_communicator.hpp"
 #include "core/runtime/runtime.hpp"
 #include "flush/index.hpp"
 #include "tests/unit/temporary_directory.hpp"
@@ -23,6 +24,7 @@ class Runs {
  public:
   static constexpr int kRanks = 2;
   FileSystem* fs = &real_file_system();  // of all ranks
+  std::vector<FileSystem*> nodes;        // if given, each rank is on a node of its own, with this
 
   Runs() {
     for (const char* name : {"prefix", "control", "cache"}) {
@@ -30,6 +32,7 @@ class Runs {
     }
   }
 
+  std::string root() const { return root_.path().string(); }
   std::string prefix() const { return root_ / where_; }
   // The runs from here on have another prefix directory.
   void move_to(const std::string& name) {
@@ -47,17 +50,20 @@ class Runs {
   // One that may not begin.
   using Started = std::function<void(Result<std::unique_ptr<Runtime>>)>;
   void start(const std::vector<std::string>& settings, const Started& body) {
-    std::vector<std::string> calls = {"SCR_PREFIX=" + prefix(),
-                                      "SCR_CNTL_BASE=" + (root_ / "control"),
-                                      "SCR_CACHE_BASE=" + (root_ / "cache"),
-                                      "SCR_COPY_TYPE=SINGLE",
-                                      "SCR_JOB_ID=7",
-                                      "SCR_USER_NAME=someone",
-                                      "SCR_FLUSH=0"};
-    calls.insert(calls.end(), settings.begin(), settings.end());
+    const RunOptions options{.calls = calls(settings)};
     InProcessWorld::run(kRanks, [&](Communicator& comm) {
-      body(Runtime::start(*fs, comm.duplicate(), "node0", {.calls = calls}));
+      const auto rank = static_cast<std::size_t>(comm.rank());
+      body(nodes.empty() ? Runtime::start(*fs, comm.duplicate(), "node0", options)
+                         : Runtime::start(*nodes.at(rank), comm.duplicate(),
+                                          fmt::format("node{}", rank), options));
     });
+  }
+  // A process by itself, of which several may be there at the same time.
+  std::unique_ptr<Runtime> start_alone(const std::vector<std::string>& settings = {}) const {
+    auto runtime = Runtime::start(*fs, std::make_unique<SingleCommunicator>(), "node0",
+                                  {.calls = calls(settings), .alone = true});
+    EXPECT_TRUE(runtime.ok()) << runtime.status().to_string();
+    return runtime.ok() ? std::move(*runtime) : nullptr;
   }
 
   void write(Runtime& runtime, const std::string& name, int flags = kFlagCheckpoint) const {
@@ -91,6 +97,22 @@ class Runs {
     run(settings, [&](Runtime& runtime) { EXPECT_EQ(restart(runtime), name); });
   }
 
+  // The bytes of a rank's file in the prefix directory.
+  std::string flushed_text(const std::string& name, int rank) const {
+    std::ostringstream text;
+    text << std::ifstream(fmt::format("{}/deep/{}/data.{}", prefix(), name, rank)).rdbuf();
+    return text.str();
+  }
+  // Where the only cached copy of a rank's file is; empty if there is none.
+  std::filesystem::path cached_file(const std::string& name, int rank) const {
+    const std::string end = fmt::format("deep/{}/data.{}", name, rank);
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root())) {
+      const std::string path = entry.path().string();
+      if (path.ends_with(end) && !path.starts_with(prefix() + "/")) return entry.path();
+    }
+    return {};
+  }
+
   std::vector<std::string> names_in_index() const {
     std::vector<std::string> names;
     const auto index = flush::read_index(real_file_system(), prefix());
@@ -99,6 +121,18 @@ class Runs {
   }
 
  private:
+  std::vector<std::string> calls(const std::vector<std::string>& settings) const {
+    std::vector<std::string> all = {"SCR_PREFIX=" + prefix(),
+                                    "SCR_CNTL_BASE=" + (root_ / "control"),
+                                    "SCR_CACHE_BASE=" + (root_ / "cache"),
+                                    "SCR_COPY_TYPE=SINGLE",
+                                    "SCR_JOB_ID=7",
+                                    "SCR_USER_NAME=someone",
+                                    "SCR_FLUSH=0"};
+    all.insert(all.end(), settings.begin(), settings.end());
+    return all;
+  }
+
   std::string file_of(const Runtime& runtime, const std::string& name) const {
     return fmt::format("{}/deep/{}/data.{}", prefix(), name, runtime.context().rank());
   }
