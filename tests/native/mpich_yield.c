@@ -1,5 +1,6 @@
-/* For tests with MPICH over UCX, preloaded: a rank that finds nothing to do gives its core away. MPICH's ranks spin
- * while they wait, so that on two cores eight of them take a time slice for each message instead of microseconds. */
+/* For tests with MPICH over UCX, preloaded: a rank that finds nothing to do gives its core away.
+ * MPICH's ranks spin while they wait, so that on two cores eight of them take a time slice for each
+ * message instead of microseconds. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <sched.h>
