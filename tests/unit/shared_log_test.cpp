@@ -104,12 +104,13 @@ TEST_F(LogTest, AFileWhoseBytesCannotBeWrittenSaysSoWhenItIsPublishedAndClosed) 
   FaultyFileSystem full(real_file_system(), *FaultPlan::parse("action=enospc,op=write,repeat=all"));
   Home home;
   int told = 0;
-  const Homes homes(1, [&](const std::vector<Homes::Message>& messages) {
-    std::vector<Result<Bytes>> answers;
-    for (const auto& message : messages) answers.push_back(home.handle(message.request));
-    ++told;
-    return answers;
-  });
+  const auto homes =
+      std::make_shared<const Homes>(1, [&](const std::vector<Homes::Message>& messages) {
+        std::vector<Result<Bytes>> answers;
+        for (const auto& message : messages) answers.push_back(home.handle(message.request));
+        ++told;
+        return answers;
+      });
   InProcessWorld::run(1, [&](Communicator& comm) {
     LogFile::Options options;
     options.comm = std::shared_ptr<Communicator>(&comm, [](Communicator*) {});
