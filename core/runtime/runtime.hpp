@@ -213,7 +213,7 @@ class Runtime {
 
   Status record_files(bool valid);
   Status complete_bypassed(bool valid);
-  bool is_committed(const std::string& directory);
+  Result<bool> is_committed(const std::string& directory);
   void tell_alive();
   void plan_containers(FilemapEntry& entry);
   Status encode();

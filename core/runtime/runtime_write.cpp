@@ -370,6 +370,8 @@ Status Runtime::complete_bypassed(bool valid) {
     file.file = *relative_to(meta.original, c.job().prefix);
     file.size = found->first;
     file.crc = found->second;
+    if (const auto info = c.fs().info(c.job().prefix + "/" + meta.file); info.ok())
+      file.mtime_ns = info->mtime_ns;
     sums[0] += file.size;
     sums[1] += 1;
     files.push_back(std::move(file));
@@ -386,7 +388,16 @@ Status Runtime::complete_bypassed(bool valid) {
                                                        writing_->dataset, std::move(files),
                                                        /*keep_newer=*/c.transparent()));
   status = flush->finish(c.world(), c.node());
-  if (!status.ok() && !is_committed(flush->directory())) return status;
+  if (!status.ok()) {
+    const auto committed = is_committed(flush->directory());
+    // Nobody knows: the files stay under their temporary names, and the next start ends the flush
+    // or removes them. (Other programs save their files elsewhere first.)
+    if (!committed.ok() && !c.transparent()) {
+      const Status forgotten = cache_->forget(c.rank(), writing_->dataset.id);
+      if (!forgotten.ok()) log::warning("{}", forgotten.message());
+    }
+    if (!committed.ok() || !*committed) return status;
+  }
   // Once the summary is there the dataset counts, under temporary names or not: if something went
   // wrong after it, the next run ends the renames.
   if (c.rank() == 0) {
@@ -406,14 +417,18 @@ Status Runtime::complete_bypassed(bool valid) {
   return {};
 }
 
-// Collective: whether the summary of the dataset being written is in its directory.
-bool Runtime::is_committed(const std::string& directory) {
+// Collective: whether the summary of the dataset being written is in its directory. Fails if that
+// cannot be known.
+Result<bool> Runtime::is_committed(const std::string& directory) {
   bool committed = false;
+  Status status;
   if (context_->rank() == 0) {
     auto summary = flush::read_summary(context_->fs(), directory);
     committed =
         summary.ok() && summary->complete && summary->dataset.created == writing_->dataset.created;
+    if (summary.status().may_hide_sound_data()) status = summary.status();
   }
+  SCR_RETURN_IF_ERROR(agree(context_->world(), status, "reading the summary"));
   return context_->world().any_true(committed);
 }
 

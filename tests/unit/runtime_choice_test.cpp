@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <ctime>
 
@@ -12,6 +13,7 @@
 #include "core/base/halt_file.hpp"
 #include "core/runtime/room.hpp"
 #include "flush/containers.hpp"
+#include "tests/unit/forwarding_filesystem.hpp"
 #include "tests/unit/runtime_runs.hpp"
 
 namespace scr {
@@ -292,6 +294,40 @@ TEST(BypassedDataset, ThatWasCommittedIsEndedByTheNextProcessAlone) {
     EXPECT_THAT(job.names_in_index(), ::testing::ElementsAre("first"));
     EXPECT_EQ(job.flushed_text("first", 0), "first of rank 0");
   }
+}
+
+// From the summary on, nothing can be renamed, and no summary read.
+class BreaksAtTheSummary : public testing::ForwardingFileSystem {
+ public:
+  Result<std::unique_ptr<File>> open(const At& at, const OpenOptions& options) override {
+    if (broken_ && at.path.ends_with("/summary.scr")) return error(at);
+    return ForwardingFileSystem::open(at, options);
+  }
+  Status rename(const At& from, const At& to, bool exclusive) override {
+    if (broken_ && to.path.find("/deep/") != std::string::npos) return error(to);
+    if (to.path.ends_with("summary.scr")) broken_ = true;
+    return ForwardingFileSystem::rename(from, to, exclusive);
+  }
+
+ private:
+  static Status error(const At& at) { return errno_status(EIO, "reach", at.display()); }
+  std::atomic<bool> broken_ = false;
+};
+
+TEST(BypassedDataset, IsNotDeletedIfNobodyCanSayWhetherItIsCommitted) {
+  Runs job;
+  BreaksAtTheSummary fs;
+  job.fs = &fs;
+  job.run(kBypass, [&](Runtime& runtime) {
+    ASSERT_TRUE(runtime.start_dataset("first", kFlagCheckpoint).ok());
+    const int rank = runtime.context().rank();
+    const auto path = runtime.route_file(fmt::format("{}/deep/first/data.{}", job.prefix(), rank));
+    ASSERT_TRUE(path.ok());
+    std::ofstream(*path) << "first of rank " << rank;
+    EXPECT_EQ(runtime.complete_dataset(true).code(), StatusCode::kIoError);
+  });
+  job.fs = &real_file_system();
+  job.expect_restart("first");
 }
 
 TEST(MemoryLeft, CountsWhatTheKernelWouldTakeBack) {

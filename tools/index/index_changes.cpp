@@ -62,7 +62,11 @@ Result<std::string> end_flush(FileSystem& fs, const std::string& prefix,
   const auto summary = flush::read_summary(fs, prefix + "/.scr/" + directory);
   if (summary.ok()) {
     SCR_RETURN_IF_ERROR(flush::roll_forward_dataset(fs, prefix, summary->dataset).status());
-    return summary->dataset.name;
+    SCR_ASSIGN_OR_RETURN(const Index index, flush::read_index(fs, prefix));
+    if (index.find_directory(directory) != nullptr) return summary->dataset.name;
+    return failed_precondition(
+        fmt::format("'{}' cannot be added: a newer dataset has taken the places of its files",
+                    summary->dataset.name));
   }
   const StatusCode code = summary.status().code();
   if (code != StatusCode::kNotFound && code != StatusCode::kCorrupt) return summary.status();
