@@ -451,9 +451,9 @@ struct Rank {
   Communicator& world;
 
   explicit Rank(Communicator& comm, const std::vector<std::string>& calls = {},
-                FileSystem& fs = file_system())
+                FileSystem& fs = file_system(), const std::string& host = "node0")
       : session(fs), world(comm) {
-    auto runtime = Runtime::start(file_system(), comm.duplicate(), "node0",
+    auto runtime = Runtime::start(file_system(), comm.duplicate(), host,
                                   {.calls = calls, .mode = config::Mode::kTransparent});
     EXPECT_TRUE(runtime.ok()) << runtime.status().message();
     session.attach(std::move(*runtime), calls);
@@ -742,6 +742,40 @@ TEST_F(RanksTest, ARankThatCannotLookAtAFileThatAllReadFailsTheOpenForAll) {
     EXPECT_FALSE(opened.ok());
     EXPECT_EQ(faulty.hits(), comm.rank() == 1 ? 1U : 0U);
     rank.session.finish();
+  });
+}
+
+TEST_F(RanksTest, WhereFilesCannotBeSharedMpiNeverOpensAMarker) {
+  set("SCR_SERVICE_INTERFACE", "no-such-interface");
+  set("SCR_FLUSH", "0");
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    const std::string cache = directory_ / "cache";
+    Rank rank(comm, {"STORE=" + cache + " GROUP=WORLD"}, file_system(),
+              "node" + std::to_string(comm.rank()));
+    if (comm.rank() == 0) write(rank.session, "a.h5", "one");
+    comm.barrier();
+    EXPECT_EQ(real("a.h5"), "marker");
+    SharedOpen how = shared(name("a.h5"));
+    const std::shared_ptr<Communicator> both = comm.duplicate();
+    auto opened = rank.session.open_shared(both, how);
+    EXPECT_THAT(std::string(opened.status().message()), HasSubstr("cannot be opened: its data is"));
+    how.write = true;
+    EXPECT_FALSE(rank.session.open_shared(both, how).ok());
+    how = shared(name("new.h5"));
+    how.write = how.create = true;
+    opened = rank.session.open_shared(both, how);
+    EXPECT_TRUE(opened.ok() && *opened == nullptr);
+    // A process by itself can read what it can reach.
+    const std::shared_ptr<Communicator> self = comm.split(comm.rank(), 0);
+    opened = rank.session.open_shared(self, shared(name("a.h5")));
+    EXPECT_TRUE(comm.rank() != 0 || (opened.ok() && *opened != nullptr));
+    if (opened.ok() && *opened) {
+      EXPECT_TRUE((*opened)->close().ok());
+    }
+    comm.barrier();
+    rank.session.finish();
+    opened = rank.session.open_shared(both, shared(name("a.h5")));
+    EXPECT_FALSE(opened.ok());  // h5scr has ended, and the marker is still there
   });
 }
 
