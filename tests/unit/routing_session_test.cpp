@@ -779,6 +779,40 @@ TEST_F(RanksTest, WhereFilesCannotBeSharedMpiNeverOpensAMarker) {
   });
 }
 
+TEST_F(RanksTest, ARunThatCannotReadTheirPartsKeepsFilesOfSeveralInTheCache) {
+  set("SCR_FLUSH", "0");
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    SharedOpen how = shared(name("a.h5"));
+    how.write = how.create = true;
+    const std::shared_ptr<Communicator> both = comm.duplicate();
+    auto opened = rank.session.open_shared(both, how);
+    ASSERT_TRUE(opened.ok() && *opened);
+    const shared_file::Range range{static_cast<std::uint64_t>(comm.rank()), 1};
+    EXPECT_TRUE((*opened)->write(std::span(&range, 1), bytes_of("x")).ok());
+    EXPECT_TRUE((*opened)->close().ok());
+    rank.look();
+    rank.session.finish();
+  });
+  set("SCR_FLUSH", "1");
+  ::testing::internal::CaptureStderr();
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    auto runtime = Runtime::start(file_system(), comm.duplicate(), "node0",
+                                  {.calls = {}, .mode = config::Mode::kTransparent});
+    ASSERT_TRUE(runtime.ok());
+    (void)(*runtime)->have_restart();
+    (*runtime)->resume_flushes();
+    (void)(*runtime)->finalize();
+  });
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("it stays in the cache"));
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    EXPECT_EQ(read(rank.session, "a.h5"), "xx");
+    rank.session.finish();
+  });
+  EXPECT_EQ(real("a.h5"), "xx");
+}
+
 TEST_F(RanksTest, WhereADatasetHasNoIdsLeftFilesOfSeveralArePassedOn) {
   constexpr int kIds = 4096;
   ::testing::internal::CaptureStderr();
