@@ -598,7 +598,8 @@ Result<std::unique_ptr<SharedFile>> Session::open_logs(const std::shared_ptr<Com
 Result<std::unique_ptr<SharedFile>> Session::open_beyond_ids(Communicator& comm,
                                                              const std::string& absolute,
                                                              const Hash& plan) {
-  const std::string limit = fmt::format("a dataset can have {} of them", kFilesOfDataset);
+  const std::string limit =
+      fmt::format("a process can have {} files in a dataset", kFilesOfDataset);
   if (plan.value("AT_NAME") != "1") {
     return failed_precondition(fmt::format(
         "there can be no new version of '{}' in this dataset, and the old one is not at its name: "
@@ -608,7 +609,7 @@ Result<std::unique_ptr<SharedFile>> Session::open_beyond_ids(Communicator& comm,
   if (comm.rank() == 0) {
     const std::lock_guard lock(mutex_);
     warn_once("files of several processes are opened as without h5scr",
-              limit + "; it is sealed when all processes meet with no routed file open");
+              limit + "; it ends when all processes meet with no routed file open");
     release_claim(plan);
   }
   return std::unique_ptr<SharedFile>();

@@ -50,6 +50,12 @@ config::FlushType Flusher::type_of(const DatasetDescriptor& dataset) const {
 
 Result<flush::SharedLog> Flusher::shared_log(const FilemapEntry& entry,
                                              const FileMeta& meta) const {
+  if (!shared_.of_dataset) {
+    return failed_precondition(fmt::format(
+        "'{}' of dataset {} was written by several processes together, and this run has no service "
+        "to read their parts: it stays in the cache",
+        meta.shared, entry.dataset.id));
+  }
   flush::SharedLog log;
   log.file = meta.shared;
   SCR_ASSIGN_OR_RETURN(

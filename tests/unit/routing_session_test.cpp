@@ -645,6 +645,74 @@ TEST_F(RanksTest, ARankThatCannotLookAtAFileThatAllReadFailsTheOpenForAll) {
   });
 }
 
+TEST_F(RanksTest, WhereFilesCannotBeSharedMpiNeverOpensAMarker) {
+  set("SCR_SERVICE_INTERFACE", "no-such-interface");
+  set("SCR_FLUSH", "0");
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    const std::string cache = directory_ / "cache";
+    Rank rank(comm, {"STORE=" + cache + " GROUP=WORLD"}, file_system(),
+              "node" + std::to_string(comm.rank()));
+    if (comm.rank() == 0) write(rank.session, "a.h5", "one");
+    comm.barrier();
+    EXPECT_EQ(real("a.h5"), "marker");
+    SharedOpen how = shared(name("a.h5"));
+    const std::shared_ptr<Communicator> both = comm.duplicate();
+    auto opened = rank.session.open_shared(both, how);
+    EXPECT_THAT(std::string(opened.status().message()), HasSubstr("cannot be opened: its data is"));
+    how.write = true;
+    EXPECT_FALSE(rank.session.open_shared(both, how).ok());
+    how = shared(name("new.h5"));
+    how.write = how.create = true;
+    opened = rank.session.open_shared(both, how);
+    EXPECT_TRUE(opened.ok() && *opened == nullptr);
+    // A process by itself can read what it can reach.
+    const std::shared_ptr<Communicator> self = comm.split(comm.rank(), 0);
+    opened = rank.session.open_shared(self, shared(name("a.h5")));
+    EXPECT_TRUE(comm.rank() != 0 || (opened.ok() && *opened != nullptr));
+    if (opened.ok() && *opened) {
+      EXPECT_TRUE((*opened)->close().ok());
+    }
+    comm.barrier();
+    rank.session.finish();
+    opened = rank.session.open_shared(both, shared(name("a.h5")));
+    EXPECT_FALSE(opened.ok());  // h5scr has ended, and the marker is still there
+  });
+}
+
+TEST_F(RanksTest, ARunThatCannotReadTheirPartsKeepsFilesOfSeveralInTheCache) {
+  set("SCR_FLUSH", "0");
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    SharedOpen how = shared(name("a.h5"));
+    how.write = how.create = true;
+    const std::shared_ptr<Communicator> both = comm.duplicate();
+    auto opened = rank.session.open_shared(both, how);
+    ASSERT_TRUE(opened.ok() && *opened);
+    const shared_file::Range range{static_cast<std::uint64_t>(comm.rank()), 1};
+    EXPECT_TRUE((*opened)->write(std::span(&range, 1), bytes_of("x")).ok());
+    EXPECT_TRUE((*opened)->close().ok());
+    rank.look();
+    rank.session.finish();
+  });
+  set("SCR_FLUSH", "1");
+  ::testing::internal::CaptureStderr();
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    auto runtime = Runtime::start(file_system(), comm.duplicate(), "node0",
+                                  {.calls = {}, .mode = config::Mode::kTransparent});
+    ASSERT_TRUE(runtime.ok());
+    (void)(*runtime)->have_restart();
+    (*runtime)->resume_flushes();
+    (void)(*runtime)->finalize();
+  });
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("it stays in the cache"));
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    EXPECT_EQ(read(rank.session, "a.h5"), "xx");
+    rank.session.finish();
+  });
+  EXPECT_EQ(real("a.h5"), "xx");
+}
+
 TEST_F(RanksTest, WhereADatasetHasNoIdsLeftFilesOfSeveralArePassedOn) {
   constexpr int kIds = 4096;
   ::testing::internal::CaptureStderr();
