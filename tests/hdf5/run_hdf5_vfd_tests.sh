@@ -144,6 +144,7 @@ start() { # name folder
 # shellcheck disable=SC2317
 routes_nothing() { # name
   case $1 in
+    big | swmr) echo "leaves itself out with a driver that is not HDF5's own, or has no SWMR" ;;
     cross_read) echo "reads files of HDF5's sources, outside of the prefix directory" ;;
     enc_dec_plist | event_set | hyperslab | thread_id | twriteorder) echo "has no HDF5 file" ;;
     file_image) echo "names its drivers itself" ;;

@@ -783,15 +783,16 @@ TEST_F(RanksTest, ARealFileThatAppearsWhileAWindowIsOpenIsOlderThanWhatIsWritten
 
 // --- threads
 
-// A file whose close() lets something happen first.
+// A file whose close() lets something happen first, if it was written to; once.
 class SlowToClose final : public File {
  public:
-  SlowToClose(std::unique_ptr<File> inner, std::function<void()> before)
-      : inner_(std::move(inner)), before_(std::move(before)) {}
+  SlowToClose(std::unique_ptr<File> inner, std::function<void()>& before)
+      : inner_(std::move(inner)), before_(before) {}
   Result<std::size_t> read_some(std::span<std::byte> buffer, std::uint64_t offset) override {
     return inner_->read_some(buffer, offset);
   }
   Result<std::size_t> write_some(std::span<const std::byte> data, std::uint64_t offset) override {
+    written_ = true;
     return inner_->write_some(data, offset);
   }
   Result<FileInfo> info() override { return inner_->info(); }
@@ -807,7 +808,7 @@ class SlowToClose final : public File {
   Status lock(LockMode mode, bool wait) override { return inner_->lock(mode, wait); }
   Status unlock() override { return inner_->unlock(); }
   Status close() override {
-    if (before_) std::exchange(before_, {})();
+    if (written_ && before_) std::exchange(before_, {})();
     return inner_->close();
   }
   const std::string& path() const override { return inner_->path(); }
@@ -815,7 +816,8 @@ class SlowToClose final : public File {
 
  private:
   std::unique_ptr<File> inner_;
-  std::function<void()> before_;
+  std::function<void()>& before_;
+  bool written_ = false;
 };
 
 class SlowFileSystem final : public testing::ForwardingFileSystem {
@@ -823,10 +825,10 @@ class SlowFileSystem final : public testing::ForwardingFileSystem {
   Result<std::unique_ptr<File>> open(const At& at, const OpenOptions& options) override {
     SCR_ASSIGN_OR_RETURN(auto file, inner_.open(at, options));
     if (!before_close || !at.path.ends_with("log.h5")) return file;
-    file = std::make_unique<SlowToClose>(std::move(file), std::exchange(before_close, {}));
+    file = std::make_unique<SlowToClose>(std::move(file), before_close);
     return file;
   }
-  std::function<void()> before_close;  // of the next "log.h5"
+  std::function<void()> before_close;  // of a "log.h5"
 };
 
 TEST_F(SessionTest, AFileThatOneThreadClosesIsNotMovedToItsNameByAnother) {
