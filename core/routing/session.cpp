@@ -1,4 +1,4 @@
-// The life of a session; opening is in session_open.cpp, sealing in session_seal.cpp.
+// The life of a session. The rest is in session_*.cpp, as session.hpp says.
 #include "core/routing/session.hpp"
 
 #include <fmt/format.h>

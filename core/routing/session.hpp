@@ -189,6 +189,16 @@ class Session {
   Route route_of(const std::string& absolute);
   const std::string& real_directory(const std::string& path);
 
+  // session_find.cpp
+  Result<Copy> find(const Route& route, const std::string& absolute);
+  Result<Copy> find_stored(const std::string& absolute, std::optional<Marker> marker);
+  std::optional<Copy> find_in_cache(const std::string& relative,
+                                    const std::optional<Marker>& marker);
+  bool at_name_is_newer(const FileInfo& info, const Copy& copy);
+  Result<std::unique_ptr<File>> open_copy(const Copy& copy, const std::string& absolute);
+  bool is_own(const std::string& absolute, const Copy& copy);
+  bool is_shared_here(const Marker& marker) const;
+
   // session_open.cpp
   Result<Opened> open_plain(std::string_view name, const OpenOptions& options);
   void count_passed(Route::Reason reason, const std::string& absolute);
@@ -196,12 +206,6 @@ class Session {
                         const OpenOptions& options);
   Result<Opened> open_existing(const Route& route, const std::string& absolute,
                                std::string_view name, const OpenOptions& options, bool swmr);
-  Result<Copy> find(const Route& route, const std::string& absolute);
-  Result<Copy> find_stored(const std::string& absolute, std::optional<Marker> marker);
-  std::optional<Copy> find_in_cache(const std::string& relative,
-                                    const std::optional<Marker>& marker);
-  bool at_name_is_newer(const FileInfo& info, const Copy& copy);
-  Result<std::unique_ptr<File>> open_copy(const Copy& copy, const std::string& absolute);
   // How a file of the window is opened for writing: with new contents, or with those that it has,
   // which are made if it has none, or with those that it must have.
   enum class InWindow { kAnew, kMake, kJoin };
@@ -214,17 +218,15 @@ class Session {
   std::optional<Marker> marker_in_window(const std::string& relative);
   bool is_real(const std::string& absolute);
   bool joins_at_name(File& plain);
-  Status become_writer(RoutedFile& file);
   Result<Opened> open_once(const Route& route, const std::string& absolute, std::string_view name,
                            const OpenOptions& options, bool swmr);
   void leave_window(const std::string& absolute);
   WindowFile* file_in_window(const std::string& absolute);
   WindowFile& enter_window(const Route& route, const std::string& absolute, const std::string& path,
                            std::uint64_t generation);
-  bool is_own(const std::string& absolute, const Copy& copy);
-  bool is_shared_here(const Marker& marker) const;
 
-  // For RoutedFile.
+  // session_update.cpp
+  Status become_writer(RoutedFile& file);
   Status begin_update(RoutedFile& file);
   Status flushed(RoutedFile& file);
   void failed(RoutedFile& file, const Status& why);
@@ -239,28 +241,37 @@ class Session {
   Status bring_to_name(const std::string& absolute);
   Result<std::unique_ptr<File>> write_at_name(File& source, const std::string& to, int lock);
   bool must_be_at_names();
+  Status forget_file(const std::string& absolute);
+
+  // session_names.cpp
   bool is_at_name(const Copy& copy, const std::string& absolute);
   Result<bool> renamed_away(const Copy& copy, const Route& route, const std::string& from,
                             const std::string& to);
-  Status forget_file(const std::string& absolute);
   Status let_go(const Copy& copy, const Route& route, const std::string& absolute);
   void hide(const std::string& absolute);
   bool is_open_shared(const Copy& copy, const Route& route);
   Status refuse_if_open(const Copy& copy, const Route& route, std::string_view what);
 
-  // session_shared.cpp
+  // session_homes.cpp
   void find_homes();
   void use_homes(std::shared_ptr<const std::vector<service::Endpoint>> nodes, int node);
   bool can_reach_all(const std::vector<service::Endpoint>& nodes, bool complete);
   flush::OpenSharedLog dataset_logs(int dataset, bool sealed);
   static Status run_has_ended();
   shared_file::OpenLog log_opener(int dataset, const std::string& relative, bool sealed);
+  Status announce_log(const FilemapEntry& entry, const FileMeta& meta, bool is_newest);
+  void forget_sealed(int dataset);
+  void start_service();
+
+  // session_shared_plan.cpp
   Route shared_route(const std::string& absolute, const SharedOpen& how);
   std::string name_to_claim(const SharedOpen& how);
   Hash claim_and_plan(const SharedOpen& how, int processes);
   void release_claim(const Hash& plan) const;
   Hash plan_shared(const SharedOpen& how, int processes);
   Hash plan_without_homes(const SharedOpen& how, int processes);
+
+  // session_shared.cpp
   Result<std::unique_ptr<File>> open_version(const SharedOpen& how, const Hash& plan);
   std::unique_ptr<File> open_shared_copy(const Marker& marker);
   std::function<Result<std::unique_ptr<File>>()> flushed_copy(const Marker& marker);
@@ -287,6 +298,8 @@ class Session {
   Status shared_closed(const std::string& absolute, const shared_file::LogFile::Closed& closed,
                        bool first);
   void forget_shared(const std::string& absolute);
+
+  // session_shared_move.cpp
   Status move_shared(const std::string& absolute, shared_file::LogFile& file, Communicator& comm);
   void forget_moved(const std::string& absolute, std::string_view why);
   void move_passed_shared();
@@ -303,8 +316,7 @@ class Session {
   static void tell_of_conflict(const std::string& absolute, const std::string& kept);
   bool write_out_together(const SharedWindowFile* file, const std::string& to);
   Status write_out(const SharedWindowFile& file, const std::string& to);
-  Status announce_log(const FilemapEntry& entry, const FileMeta& meta, bool is_newest);
-  void forget_sealed(int dataset);
+  bool rescue_shared();
 
   // session_seal.cpp
   bool has_open_writers() const {
@@ -320,6 +332,8 @@ class Session {
   void drop_missing();
   void settle_versions();
   void drop_versions(const std::string& relative, const Hash& kinds);
+
+  // session_markers.cpp
   using NewestVersions = std::map<std::string, int>;  // relative name -> dataset
   NewestVersions newest_cached(const std::set<int>& unreadable);
   bool announce_cached(const CachedDataset& dataset, const NewestVersions& newest);
@@ -328,9 +342,7 @@ class Session {
   bool is_flushed_again(const std::string& relative, int id);
   void note_dataset_flushed(int id);
   void adopt_restart();
-  void start_service();
   bool rescue(const FilemapEntry& entry);
-  bool rescue_shared();
   Result<std::set<std::pair<int, std::int64_t>>> datasets_in_prefix();
   void drop_marker(const Marker& marker);
   void dataset_gone(const FilemapEntry& entry);
@@ -344,6 +356,8 @@ class Session {
   MarkerStore::Visible markers_visible(bool at_start = false);
   void point_to_container(Marker marker);
   bool settle_flushed(const Marker& marker);
+
+  // session.cpp
   void report(Communicator& world);
   void report_unrouted();
   void leave_nothing();

@@ -1,0 +1,224 @@
+// Finding files: which copy of a name a reader gets.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/base/log.hpp"
+#include "core/base/path.hpp"
+#include "core/routing/fallback_file.hpp"
+#include "core/routing/job_cache.hpp"
+#include "core/routing/session.hpp"
+#include "flush/flush.hpp"
+#include "flush/prefix_reader.hpp"
+
+namespace scr::routing {
+
+// On this node: in the window, or in the newest dataset that has it.
+std::optional<Session::Copy> Session::find_in_cache(const std::string& relative,
+                                                    const std::optional<Marker>& marker) {
+  Copy copy;
+  copy.where = Copy::Where::kCache;
+  const auto hidden = hidden_.find(prefix() + "/" + relative);
+  int hidden_up_to = hidden == hidden_.end() ? -1 : hidden->second;
+  // Who deletes a file takes its marker away: one of this window is of a new file of another rank.
+  if (runtime_ && marker && !marker->container && marker->dataset == runtime_->window()) {
+    hidden_up_to = std::min(hidden_up_to, runtime_->window() - 1);
+  }
+  const auto is_file = [&](const std::string& path) {
+    auto info = fs_.info(path);
+    return info.ok() && info->type == FileInfo::Type::kRegular && copy.dataset > hidden_up_to;
+  };
+  const WindowFile* mine = runtime_ ? file_in_window(prefix() + "/" + relative) : nullptr;
+  // Another process of this node may have deleted what this one has closed, or moved it.
+  if (mine != nullptr && (mine->open > 0 || fs_.info(mine->path).ok())) {
+    copy.path = mine->path;
+    copy.dataset = runtime_->window();
+    return copy;
+  }
+  if (runtime_ && runtime_->window() != 0) {
+    copy.path = runtime_->window_path(relative);
+    copy.dataset = runtime_->window();
+    if (is_file(copy.path)) return copy;
+  }
+  if (runtime_) {
+    const auto& cached = runtime_->cached();
+    for (auto dataset = cached.rbegin(); dataset != cached.rend(); ++dataset) {
+      if (!dataset->usable) continue;
+      copy.path = runtime_->cached_directory(dataset->dataset.id) + "/" + relative;
+      copy.dataset = dataset->dataset.id;
+      if (is_file(copy.path)) return copy;
+    }
+  }
+  if (attached_ || hidden_up_to >= 0) return std::nullopt;
+  // Processes that work alone: also what one of an earlier run, or another one, left on this node.
+  auto job = JobInfo::detect(*config(), config::Environment::current());
+  if (!job.ok()) return std::nullopt;
+  const std::string base = config()->get_path("SCR_CNTL_BASE");
+  // A file that a program on this node has closed, and not sealed yet, is in the marker's dataset.
+  const bool marked_here = marker && marker->host == host() && !marker->container;
+  const std::int64_t closed_at = marked_here ? marker->created : 0;
+  std::optional<CachedFile> newest;
+  for (const std::string& id : jobs_on_node(fs_, base, job->user, job->job_id)) {
+    auto found = find_cached_file(fs_, base, job->user, id, relative, closed_at);
+    if (!found.ok()) log::detail("{}", found.status().message());
+    if (!found.ok() || !*found) continue;
+    if (!newest || (*found)->dataset.created > newest->dataset.created) newest = **found;
+  }
+  if (!newest) return std::nullopt;
+  Status status = newest->crc ? verify_cached_file(fs_, *newest) : Status();
+  if (!status.ok()) {
+    log::warning("{}; it is not used", status.message());
+    return std::nullopt;
+  }
+  copy.path = newest->path;
+  copy.dataset = newest->dataset.id;
+  copy.created = newest->dataset.created;
+  return copy;
+}
+
+// Someone else, or the program without h5scr, may have written the name since. A flush keeps the
+// time at which a file was written.
+bool Session::at_name_is_newer(const FileInfo& info, const Copy& copy) {
+  if (runtime_ && copy.dataset == runtime_->window()) return false;
+  auto cached = fs_.info(copy.path);
+  return cached.ok() && info.mtime_ns > cached->mtime_ns;
+}
+
+// Written by this rank.
+bool Session::is_own(const std::string& absolute, const Copy& copy) {
+  if (file_in_window(absolute) != nullptr) return true;
+  if (!runtime_) return false;
+  const FilemapEntry* entry = runtime_->filemap().get(runtime_->context().rank(), copy.dataset);
+  return entry != nullptr && entry->find(absolute.substr(prefix().size() + 1)) != nullptr;
+}
+
+Result<Session::Copy> Session::find_stored(const std::string& absolute,
+                                           std::optional<Marker> marker) {
+  Copy copy;
+  auto prefix = flush::find_prefix(fs_, absolute);
+  if (!prefix.ok()) {
+    if (prefix.status().code() == StatusCode::kNotFound) return copy;
+    return prefix.status();
+  }
+  const auto relative = relative_to(absolute, *prefix);
+  std::string name = *relative;
+  std::optional<int> dataset;
+  // A marker says under which name and in which dataset the file was written.
+  if (auto visible = read_marker(fs_, absolute); !marker && visible.ok()) marker = *visible;
+  if (marker) {
+    name = marker->file;
+    if (marker->container) dataset = marker->dataset;
+  }
+  auto location = flush::locate(fs_, *prefix, name, dataset);
+  if (!location.ok()) {
+    if (location.status().code() == StatusCode::kNotFound) return copy;
+    return location.status();
+  }
+  // A plain file is where the program looks for it, or has been deleted.
+  if (!location->file.contained() && name == *relative) return copy;
+  copy.where = Copy::Where::kStored;
+  copy.dataset = location->dataset.id;
+  copy.prefix = *prefix;
+  copy.stored = std::move(*location);
+  return copy;
+}
+
+// The newest copy: in the cache of this node, of another, at the name, in a dataset of the prefix
+// directory.
+Result<Session::Copy> Session::find(const Route& route, const std::string& absolute) {
+  std::optional<Marker> marker;
+  std::optional<Copy> here;
+  if (!route.relative.empty()) {
+    if (!markers_) markers_ = std::make_unique<MarkerStore>(fs_, prefix());
+    auto found = markers_->find(route.relative);
+    if (!found.ok()) return found.status();
+    marker = *found;
+    here = find_in_cache(marker ? marker->file : route.relative, marker);
+  }
+  auto info = fs_.info(absolute, /*follow=*/true);
+  if (!info.ok() && info.status().code() != StatusCode::kNotFound) return info.status();
+  bool real = info.ok();
+  if (real && info->size == kMarkerSize) {
+    auto visible = read_marker(fs_, absolute);
+    real = visible.ok() && !*visible;
+    if (!marker && visible.ok()) marker = *visible;
+  }
+  // A process of another rank has deleted a file that is neither at its name nor marked there, or
+  // has not closed it yet.
+  if (here && attached_ && !marker && !real && !is_own(absolute, *here) &&
+      !(here->dataset == runtime_->window() && Presence::is_at(fs_, here->path))) {
+    here.reset();
+  }
+  // Flushed, and then taken away by someone who did not tell us.
+  if (here && !names_are_watched_ && !marker && !real && runtime_ &&
+      runtime_->is_in_prefix(here->dataset)) {
+    here.reset();
+  }
+  const bool served = marker && marker->host != host() && !marker->container && attached_ &&
+                      !marker->service.empty();
+  // Where several nodes have a file in one window, the marker tells who wrote it last.
+  const WindowFile* mine = runtime_ ? file_in_window(absolute) : nullptr;
+  const bool open_here = mine != nullptr && mine->open > 0;
+  if (here && served && !open_here && marker->dataset >= here->dataset) here.reset();
+  const bool newer_at_name = real && marker && info->mtime_ns > marker->written;
+  Copy copy;
+  if (marker && marker->shared && !marker->container && !newer_at_name && is_shared_here(*marker)) {
+    copy.where = Copy::Where::kShared;
+    copy.dataset = marker->dataset;
+    copy.marker = *marker;
+    copy.generation = marker->generation;
+    return copy;
+  }
+  if (here && (!marker || here->dataset >= marker->dataset) &&
+      !(real && at_name_is_newer(*info, *here))) {
+    copy = *here;
+  } else if (served && !newer_at_name) {
+    copy.where = Copy::Where::kRemote;
+    copy.dataset = marker->dataset;
+  } else if (real && (!marker || !marker->container || newer_at_name)) {
+    copy.where = Copy::Where::kPlain;
+  } else {
+    SCR_ASSIGN_OR_RETURN(copy, find_stored(absolute, marker));
+    copy.lost = copy.where == Copy::Where::kNowhere && marker;
+  }
+  if (marker) {
+    copy.marker = *marker;
+    copy.generation = marker->generation;
+  }
+  return copy;
+}
+
+// The logs of a file that several wrote together are in the caches of this run.
+bool Session::is_shared_here(const Marker& marker) const {
+  if (!attached_ || !homes_) return false;
+  if (marker.dataset == runtime_->window()) {
+    return marker.created == runtime_->window_dataset().created;
+  }
+  return std::ranges::any_of(runtime_->cached(), [&](const CachedDataset& cached) {
+    return cached.usable && cached.dataset.id == marker.dataset &&
+           cached.dataset.created == marker.created;
+  });
+}
+
+Result<std::unique_ptr<File>> Session::open_copy(const Copy& copy, const std::string& absolute) {
+  switch (copy.where) {
+    case Copy::Where::kCache:
+      return fs_.open(copy.path, OpenOptions::read());
+    case Copy::Where::kRemote: {
+      SCR_ASSIGN_OR_RETURN(auto endpoint, service::Endpoint::from_text(copy.marker.service));
+      service::RemoteOptions options;
+      const bool may_change = runtime_ && copy.dataset == runtime_->window();
+      if (may_change) options.cached_blocks = 0;
+      return open_with_fallback(service::open_remote(endpoint, *key_, copy.marker.id, options),
+                                flushed_copy(copy.marker));
+    }
+    case Copy::Where::kShared:
+      return open_shared_copy(copy.marker);
+    case Copy::Where::kStored:
+      return flush::open_stored(fs_, copy.prefix, *copy.stored, flush::Verify::kWhole);
+    default:
+      return not_found(fmt::format("there is no file '{}'", absolute));
+  }
+}
+
+}  // namespace scr::routing

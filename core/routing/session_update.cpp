@@ -1,0 +1,290 @@
+// What becomes of open files of the window: the first change, flushes, moves to their names, the
+// close.
+#include <fmt/format.h>
+#include <sys/file.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "core/base/log.hpp"
+#include "core/routing/session.hpp"
+
+namespace scr::routing {
+
+namespace {
+
+// As the program's lock on the file whose place this one takes. A file system without locks has
+// none to give.
+Status lock_descriptor(const File& file, int lock) {
+  if (lock == 0 || file.descriptor() < 0) return {};
+  if (::flock(file.descriptor(), lock | LOCK_NB) == 0 || errno != EWOULDBLOCK) return {};
+  return {StatusCode::kUnavailable,
+          fmt::format("unable to lock file '{}': another process has it open", file.path()),
+          EWOULDBLOCK};
+}
+
+}  // namespace
+
+Status Session::begin_update(RoutedFile& file) {
+  if (getpid() != pid_) {  // the lock may be held by a thread that the child does not have
+    return failed_precondition(
+        fmt::format("'{}' was opened before the fork and cannot be changed", file.absolute_));
+  }
+  std::lock_guard lock(mutex_);
+  if (file.role() != RoutedFile::Role::kUpdater) return {};
+  if (off_ || !runtime_ || !open_window()) {
+    // The run has ended, and all data is at its name.
+    auto marker = read_marker(fs_, file.absolute_);
+    if (!marker.ok() || *marker) {
+      return failed_precondition(
+          fmt::format("'{}' cannot be changed: h5scr has ended, and its data is not at its name",
+                      file.absolute_));
+    }
+    SCR_ASSIGN_OR_RETURN(auto plain, fs_.open(file.absolute_, OpenOptions::read_write()));
+    // The present one may be the same file, whose lock would be in the way.
+    if (file.held_lock_ != 0) (void)::flock(file.file_->descriptor(), LOCK_UN);
+    SCR_RETURN_IF_ERROR(lock_descriptor(*plain, file.held_lock_));
+    file.replace(std::move(plain), RoutedFile::Role::kPlain);
+    return {};
+  }
+  return become_writer(file);
+}
+
+// If another process of this node has changed the file since, in this window, both change the same
+// file.
+Status Session::become_writer(RoutedFile& file) {
+  const Route route = route_of(file.absolute_);
+  std::unique_ptr<File> target;
+  bool filled = false;
+  while (!target) {
+    SCR_ASSIGN_OR_RETURN(const Copy newest, find(route, file.absolute_));
+    if (newest.where == Copy::Where::kPlain && attached_) {
+      SCR_ASSIGN_OR_RETURN(target, fs_.open(file.absolute_, OpenOptions::read_write()));
+      if (joins_at_name(*target)) {
+        file.replace(std::move(target), RoutedFile::Role::kPlain);
+        return {};
+      }
+      target.reset();
+    }
+    const bool cached = newest.where == Copy::Where::kCache;
+    const bool in_window = cached && newest.dataset == runtime_->window();
+    const auto fill = [&](File& to) -> Status {
+      filled = true;
+      SCR_RETURN_IF_ERROR(to.truncate(0));
+      std::unique_ptr<File> newer;  // it may have been written again since it was opened here
+      if (cached && !in_window) {
+        SCR_ASSIGN_OR_RETURN(newer, open_copy(newest, file.absolute_));
+      }
+      SCR_RETURN_IF_ERROR(copy_contents(newer ? *newer : *file.file_, to));
+      return lock_descriptor(to, file.held_lock_);
+    };
+    auto opened = open_in_window(route, file.absolute_, newest.generation + 1,
+                                 in_window ? InWindow::kJoin : InWindow::kMake, fill);
+    if (!opened.ok()) {
+      return opened.status().with_context(
+          "while copying the file to the cache, to change it there");
+    }
+    target = std::move(*opened);
+  }
+  if (!filled) {
+    Status locked = lock_descriptor(*target, file.held_lock_);
+    if (!locked.ok()) leave_window(file.absolute_);
+    SCR_RETURN_IF_ERROR(locked);
+  }
+  file.replace(std::move(target), RoutedFile::Role::kWriter);
+  writers_.push_back(&file);
+  return {};
+}
+
+// A file that stays open while it is flushed again and again is meant to be read meanwhile, or to
+// outlive a crash: it lives at its name, as it would without h5scr. Programs flush a file before
+// they close it, too, and HDF5 does; so it takes a third time, or that the program has gone on to
+// something else with the file still open.
+Status Session::flushed(RoutedFile& file) {
+  constexpr int kFlushesBeforeClose = 2;
+  if (passive() || file.role() != RoutedFile::Role::kWriter) return {};
+  std::lock_guard lock(mutex_);
+  return ++file.flushes_ > kFlushesBeforeClose ? move_flushed(file) : Status();
+}
+
+// The program does something else now: files that were flushed and are still open stay open.
+void Session::move_flushed_files() {
+  const std::vector<RoutedFile*> writers = writers_;
+  for (RoutedFile* file : writers) {
+    if (file->flushes_ == 0 || !file->open_) continue;
+    Status status = move_flushed(*file);
+    if (!status.ok()) log::warning("{}", status.message());
+  }
+}
+
+// A file that has been open while the program wrote and closed others, twice and for a while, is
+// one of the kind that stays open for the whole run, like a log. The others must not wait for it.
+void Session::move_passed_files() {
+  constexpr int kPassed = 2;
+  constexpr std::chrono::seconds kAtLeast(5);
+  const auto now = std::chrono::steady_clock::now();
+  const std::vector<RoutedFile*> writers = writers_;
+  for (RoutedFile* file : writers) {
+    if (file->passed_ < kPassed || now - file->opened_ < kAtLeast || !file->open_) continue;
+    if (!is_alone_with(*file)) continue;
+    warn_once(fmt::format("'{}' stays open", file->absolute_),
+              "it is written at its name from now on, without protection, so that other files can "
+              "be protected; close a file to have it protected");
+    Status status = move_to_name(*file);
+    if (!status.ok()) log::warning("{}", status.message());
+  }
+}
+
+// Nobody else has the file open, in this process or another one, or can open it before it is moved
+// to its name: what others write to the one in the cache would be lost.
+bool Session::is_alone_with(const RoutedFile& file) {
+  const WindowFile* known = file_in_window(file.absolute_);
+  const bool alone =
+      known == nullptr || (known->open == 1 && known->presence && known->presence->take_alone());
+  if (!alone) {
+    warn_once(fmt::format("'{}' is kept open by several", file.absolute_),
+              "it stays in the cache, and is protected when all of them have closed it");
+  }
+  return alone;
+}
+
+Status Session::move_flushed(RoutedFile& file) {
+  if (!is_alone_with(file)) return {};
+  warn_once(fmt::format("'{}' is kept open and flushed", file.absolute_),
+            "it is written at its name from now on, without protection; close a file to have it "
+            "protected");
+  return move_to_name(file);
+}
+
+// Copies a file to a name, whole there at every instant, and durable at the end; gives it open.
+// `lock`: the one that the program has on it, of flock().
+Result<std::unique_ptr<File>> Session::write_at_name(File& source, const std::string& to,
+                                                     int lock) {
+  // Several processes may move one file at the end of a run.
+  const int rank = runtime_ ? runtime_->context().rank() : 0;
+  const std::string temporary = fmt::format("{}.{}.scr-moving", to, rank);
+  OpenOptions options = OpenOptions::create_truncate();
+  options.no_follow = true;
+  SCR_ASSIGN_OR_RETURN(auto target, fs_.open(temporary, options));
+  Status status = copy_contents(source, *target);
+  if (status.ok()) status = target->sync();
+  if (status.ok()) status = lock_descriptor(*target, lock);
+  // While it is open others can see that it is written there; see joins_at_name().
+  if (status.ok()) (void)target->lock(LockMode::kShared, /*wait=*/false);
+  if (status.ok()) status = fs_.rename(temporary, to);
+  if (!status.ok()) {
+    (void)fs_.remove_if_exists(temporary);
+    return status;
+  }
+  SCR_RETURN_IF_ERROR(fs_.sync_directory(to.substr(0, std::max<std::size_t>(to.rfind('/'), 1))));
+  return target;
+}
+
+Status Session::move_to_name(RoutedFile& file) {
+  std::unique_lock alone(file.mutex_);
+  if (!file.open_) return {};  // another thread has just closed it, and is about to say so
+  auto target = write_at_name(*file.file_, file.absolute_, file.held_lock_);
+  if (!target.ok()) {
+    const WindowFile* known = file_in_window(file.absolute_);
+    if (known != nullptr && known->presence) (void)known->presence->share();
+    return target.status().with_context("while moving an open file to its name");
+  }
+  file.file_ = std::move(*target);
+  file.role_ = RoutedFile::Role::kPlain;
+  std::erase(writers_, &file);
+  ++counts_.moved;
+  hide(file.absolute_);
+  return forget_file(file.absolute_);
+}
+
+// Where nobody tells of renames, a closed file that must wait for others to be sealed does not wait
+// in the cache.
+Status Session::bring_to_name(const std::string& absolute) {
+  SCR_ASSIGN_OR_RETURN(auto source, fs_.open(file_in_window(absolute)->path, OpenOptions::read()));
+  SCR_RETURN_IF_ERROR(write_at_name(*source, absolute, 0)
+                          .status()
+                          .with_context("while bringing a closed file to its name"));
+  ++counts_.moved;
+  hide(absolute);
+  return forget_file(absolute);
+}
+
+// Takes a file of this process out of the window, with its data and marker.
+Status Session::forget_file(const std::string& absolute) {
+  WindowFile* known = file_in_window(absolute);
+  if (known == nullptr) return {};
+  const WindowFile file = *known;
+  window_.erase(absolute);
+  Status status = fs_.remove_if_exists(file.path);
+  if (status.ok()) status = runtime_->unregister_file(absolute);
+  if (!markers_) return status;
+  Status dropped = markers_->drop(file.marker);
+  // That of another process of this node that has written the same file.
+  const auto other = runtime_->window() != 0 ? marker_in_window(file.route.relative) : std::nullopt;
+  if (dropped.ok() && other) dropped = markers_->drop(*other);
+  return status.ok() ? dropped : status;
+}
+
+// A write to the file has failed: what is there is not what the program meant.
+void Session::failed(RoutedFile& file, const Status& why) {
+  if (getpid() != pid_) return;
+  std::lock_guard lock(mutex_);
+  WindowFile* known = file_in_window(file.absolute_);
+  if (known != nullptr && known->failure.ok()) known->failure = why;
+}
+
+// Takes a file that could not be written out of the window, which is then no good dataset. The
+// last good version of the name, in the cache or in the prefix directory, stays.
+void Session::drop_failed(const std::string& absolute) {
+  const Status why = file_in_window(absolute)->failure;
+  window_is_incomplete_ = true;
+  log::error("'{}' is dropped, for it could not be written: {}; an older file of that name stays",
+             absolute, why.message());
+  Status status = forget_file(absolute);
+  if (!status.ok()) log::warning("{}", status.message());
+}
+
+Status Session::closed(RoutedFile& file, const Status& closed_status) {
+  if (getpid() != pid_ || file.role() != RoutedFile::Role::kWriter) return {};
+  std::unique_lock lock(mutex_);
+  std::erase(writers_, &file);
+  if (!runtime_) return {};
+  WindowFile* known = file_in_window(file.absolute_);
+  if (known != nullptr && known->failure.ok()) known->failure = closed_status;
+  const config::RouteRule* rule = known != nullptr ? known->route.rule : nullptr;
+  const bool last_close = known != nullptr && --known->open == 0;
+  if (last_close) {
+    if (!known->failure.ok()) {
+      drop_failed(file.absolute_);
+    } else {
+      auto info = fs_.info(known->path);
+      if (info.ok()) counts_.bytes += info->size;
+      publish(known->marker, known->path);
+      known->presence.reset();  // not before there is a marker to be found
+    }
+    ++closes_[rule];
+    ++closed_in_all_;
+  }
+  if (attached_) {
+    const bool due = last_close && rule != nullptr && rule->complete_files > 0 &&
+                     closes_[rule] == rule->complete_files;
+    if (due) seal_at_close(lock);
+    return {};
+  }
+  if (!writers_.empty()) {
+    const bool waits = last_close && file_in_window(file.absolute_) != nullptr;
+    return waits && must_be_at_names() ? bring_to_name(file.absolute_) : Status();
+  }
+  if (window_.empty()) window_is_incomplete_ = false;  // nobody else has files in it
+  if (has_something_to_seal()) seal();
+  return {};
+}
+
+// Nobody tells a process by itself of its renames if it has no preload. A marker that the system
+// renames could take the place of a good file, with the data in this node's memory only; so files
+// are at their names when they are closed. SCR_FLUSH=0: the user wants them in the cache.
+bool Session::must_be_at_names() {
+  return !attached_ && !names_are_watched_ && config()->get_uint("SCR_FLUSH") != 0;
+}
+
+}  // namespace scr::routing
