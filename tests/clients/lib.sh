@@ -96,6 +96,12 @@ expect_real() { # file...
   done
 }
 
+# Every byte in the prefix directory is right.
+expect_verified() {
+  scr_index --verify-all >verify.out 2>&1
+  check $? "scr_index --verify-all: $(head -n 3 verify.out)"
+}
+
 # Runs a program and kills a node once these files are there, or after 90 seconds: the run fails with its node.
 run_and_lose() { # node "file..." function argument...
   local node=$1 files killer i

@@ -17,11 +17,6 @@ same_as_reference() { # [checkpoint...]
   for file; do expect_same_file "$(basename "$file")" "$reference/$(basename "$file")"; done
 }
 
-expect_verified() {
-  scr_index --verify-all >verify.out 2>&1
-  check $? "scr_index --verify-all: $(head -n 3 verify.out)"
-}
-
 # Runs until the checkpoint of step 30 is in the cache, and only there; then the nodes are killed. The
 # name of a file is there when it is closed, and it is protected before the next one is begun.
 run_and_lose() { # node...
