@@ -203,9 +203,12 @@ hid_t Hdf5Library::default_access_list() const {
 #endif
 
 // The program's own one first: the linker moves variables there (see id_in).
-void* Hdf5Library::symbol(const char* name) const {
-  void* const found = ::dlsym(RTLD_DEFAULT, name);
-  return found != nullptr ? found : ::dlsym(handle_, name);
+void* Hdf5Library::symbol(const char* name) {
+  if (const auto known = symbols_.find(name); known != symbols_.end()) return known->second;
+  void* found = ::dlsym(RTLD_DEFAULT, name);
+  if (found == nullptr) found = ::dlsym(handle_, name);
+  if (found != nullptr) symbols_[name] = found;  // else MPI may be loaded later
+  return found;
 }
 
 bool Hdf5Library::resolve(void* handle) {

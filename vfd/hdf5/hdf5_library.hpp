@@ -28,7 +28,9 @@
 #define H5CHECK
 
 #include <exception>
+#include <map>
 #include <new>
+#include <string_view>
 
 #include "core/base/status.hpp"
 
@@ -111,7 +113,7 @@ class Hdf5Library {
   hid_t default_access_list() const;
 #endif
   // Of the library or of one that it is linked with; null if there is none.
-  void* symbol(const char* name) const;
+  void* symbol(const char* name);
   hid_t driver_id = H5I_INVALID_HID;  // of the driver scr, where we have registered it ourselves
 
  private:
@@ -120,7 +122,8 @@ class Hdf5Library {
   bool resolve(void* handle);
   bool resolve_series();  // what not all releases have
 
-  void* handle_ = nullptr;  // never closed: the table must stay valid
+  std::map<std::string_view, void*> symbols_;  // a search takes long; by literals
+  void* handle_ = nullptr;                     // never closed: the table must stay valid
   decltype(&::H5Epush2) push_ = nullptr;
   decltype(&::H5Eregister_class) register_error_class_ = nullptr;
   hid_t error_class_ = H5I_INVALID_HID;

@@ -33,8 +33,9 @@ bool is_null(Hdf5Library&, MPI_Info info) { return info == MPI_INFO_NULL; }
 // HDF5 gives out copies.
 template <typename Handle>
 void free_copy(Hdf5Library& library, const char* function, Handle& handle) {
+  if (is_null(library, handle)) return;
   auto* const free = reinterpret_cast<int (*)(Handle*)>(library.symbol(function));
-  if (free != nullptr && !is_null(library, handle)) free(&handle);
+  if (free != nullptr) free(&handle);
 }
 
 // The same list with mpio in the place of scr; invalid if this HDF5 has no mpio.
