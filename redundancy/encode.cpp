@@ -185,7 +185,8 @@ Status checksum_files(FileSystem& fs, const Directory& directory, MemberFiles& m
 Status encode(Communicator& comm, FileSystem& fs, const Directory& directory,
               const DatasetDescriptor& dataset, const RedundancySet& set, MemberFiles& member,
               const EncodeOptions& options) {
-  const std::size_t piece = options.piece_size == 0 ? kDefaultPieceSize : options.piece_size;
+  const std::size_t piece =
+      options.piece_size == 0 ? default_piece_size(set.size()) : options.piece_size;
   Status status = set.scheme == Scheme::kSingle
                       ? checksum_files(fs, directory, member, piece)
                       : Encoder(comm, fs, directory, dataset, set, member).run(piece);

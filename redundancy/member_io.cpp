@@ -63,7 +63,7 @@ Status verify_member(FileSystem& fs, const Directory& directory, const MemberFil
   if (!member.redundancy.file.empty()) all.files.push_back(member.redundancy);
   LogicalFile files(fs, directory);
   SCR_RETURN_IF_ERROR(open_member_files(all, files));
-  SCR_RETURN_IF_ERROR(read_through(files, kDefaultPieceSize));
+  SCR_RETURN_IF_ERROR(read_through(files, default_piece_size(1)));
   return compare_checksums(all, files);
 }
 

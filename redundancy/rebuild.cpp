@@ -185,7 +185,7 @@ Result<RebuildResult> rebuild(Communicator& comm, FileSystem& fs, const Redundan
                               bool verify_all, RegisterFiles register_files, void* context,
                               const EncodeOptions& options) {
   Settings settings{verify_all, register_files, context, options};
-  if (options.piece_size == 0) settings.options.piece_size = kDefaultPieceSize;
+  if (options.piece_size == 0) settings.options.piece_size = default_piece_size(set.size());
   return Rebuilder(comm, fs, set, hosts, mine, settings).run();
 }
 

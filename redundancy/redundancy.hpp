@@ -29,7 +29,7 @@ struct MemberFiles {
 };
 
 struct EncodeOptions {
-  std::size_t piece_size = 0;  // 0: the scheme's best
+  std::size_t piece_size = 0;  // 0: the best for a set of this size
   // For a rebuild: called with the bytes that this process has read and written, and those it will.
   std::function<void(std::uint64_t done, std::uint64_t total)> progress = {};
 };

@@ -282,7 +282,8 @@ void add_log(Table& table) {
 
 void add_buffers(Table& table) {
   table.push_back({"SCR_MPI_BUF_SIZE", bytes(kKilobyte, kGigabyte), "1MB",
-                   "Size of the pieces in which redundancy data is sent."});
+                   "Size of the pieces in which files are sent from node to node at a restart. "
+                   "Redundancy data has its own."});
   table.push_back({"SCR_FILE_BUF_SIZE", bytes(kKilobyte, kGigabyte), "1MB",
                    "Size of the pieces in which files are read and written."});
 }

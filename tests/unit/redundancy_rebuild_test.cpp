@@ -143,6 +143,20 @@ TEST_P(EveryLoss, IsRebuiltToTheByteOrRefused) {
 
 INSTANTIATE_TEST_SUITE_P(Redundancy, EveryLoss, ::testing::ValuesIn(all_cases()), name_of);
 
+TEST(Rebuild, WithSeveralPiecesOfTheDefaultSizeToAChunk) {
+  for (const auto& [scheme, lost] :
+       {std::pair(Scheme::kXor, std::vector{2}), {Scheme::kReedSolomon, {1, 2}}}) {
+    const int failures = static_cast<int>(lost.size());
+    TestSet test(make_set(scheme, 4, failures), {{2000000, 1}, {700000}, {1900000}, {}}, 0);
+    ASSERT_NO_FATAL_FAILURE(test.encode_all());
+    const auto before = test.snapshots();
+    for (const int member : lost) test.lose(member);
+    const auto outcome = test.rebuild({.lost = lost});
+    for (const Status& status : outcome.status) ASSERT_TRUE(status.ok()) << status.to_string();
+    EXPECT_TRUE(test.snapshots() == before);  // too long to print
+  }
+}
+
 // --- encode
 // ----------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@
 #include "redundancy/combination.hpp"
 #include "redundancy/layout.hpp"
 #include "redundancy/logical_file.hpp"
+#include "redundancy/pass.hpp"
 #include "redundancy/plan.hpp"
 #include "tests/unit/redundancy_fixture.hpp"
 
@@ -151,6 +152,14 @@ struct Buffers {
   std::size_t step;
   std::size_t skip = 0;
 };
+
+TEST(PieceSize, ShrinksAsASetGrowsAndStaysWithinBounds) {
+  EXPECT_EQ(default_piece_size(1), 256U * 1024);
+  EXPECT_EQ(default_piece_size(4), 256U * 1024);
+  EXPECT_EQ(default_piece_size(8), 128U * 1024);
+  EXPECT_EQ(default_piece_size(16), 64U * 1024);
+  EXPECT_EQ(default_piece_size(256), 64U * 1024);
+}
 
 TEST(Combination, AgreesWithTheDefinitionForAllLengths) {
   std::mt19937 random(7);
