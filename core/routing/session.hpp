@@ -194,6 +194,7 @@ class Session {
   Result<Copy> find_stored(const std::string& absolute, std::optional<Marker> marker);
   std::optional<Copy> find_in_cache(const std::string& relative,
                                     const std::optional<Marker>& marker);
+  bool is_sound(const CachedDataset& dataset, const std::string& relative, const std::string& path);
   bool at_name_is_newer(const FileInfo& info, const Copy& copy);
   Result<std::unique_ptr<File>> open_copy(const Copy& copy, const std::string& absolute);
   bool is_own(const std::string& absolute, const Copy& copy);

@@ -62,6 +62,7 @@ void Session::adopt_restart() {
   runtime_->on_abandon([this](const FilemapEntry& entry) { return rescue(entry); });
   auto newest = runtime_->have_restart();  // verifies it
   if (!newest.ok()) log::warning("{}", newest.status().message());
+  runtime_->verify_cached();
   auto known = datasets_in_prefix();
   std::set<std::pair<int, std::int64_t>> cached;
   for (const CachedDataset& dataset : runtime_->cached()) {
@@ -85,7 +86,8 @@ void Session::adopt_restart() {
   std::set<int> unreadable;
   NewestVersions versions = newest_cached(unreadable);
   for (auto dataset = datasets.rbegin(); dataset != datasets.rend(); ++dataset) {
-    if (!dataset->usable || announce_cached(*dataset, versions)) continue;
+    // One that could not be read keeps its markers, so that nobody takes an older file for it.
+    if (!dataset->usable || !dataset->verified || announce_cached(*dataset, versions)) continue;
     unreadable.insert(dataset->dataset.id);
     versions = newest_cached(unreadable);
   }

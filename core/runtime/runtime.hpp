@@ -89,6 +89,9 @@ class Runtime {
   void note_checksum(const std::string& path, std::optional<std::uint32_t> crc);
   // Datasets that are complete in the cache, oldest first, and where they are on this node.
   const std::vector<CachedDataset>& cached() const { return cached_; }
+  // Collective, at the start: reads all of them in full, and repairs what is damaged. One that
+  // cannot be read or repaired is not `verified` afterwards.
+  void verify_cached();
   std::string cached_directory(int dataset) const;
   const Filemap& filemap() const { return cache_->filemap(); }
   // What this process has of a dataset (restart_elsewhere.hpp).

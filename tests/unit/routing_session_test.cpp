@@ -3,6 +3,7 @@
 #include "core/routing/session.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
@@ -378,6 +379,31 @@ TEST_F(RanksTest, WindowsAreSealedAtCollectivePointsAlsoWithRanksWithoutFiles) {
     EXPECT_EQ(real("c.0.h5"), "c.0.h5");
     EXPECT_EQ(read(rank.session, "c.2.h5"), "c.2.h5");
     rank.session.finish();
+  });
+}
+
+// Not only the newest dataset is verified at the start: a program may read any.
+TEST_F(RanksTest, AfterAKillNoDamagedFileOfAnyCachedDatasetIsRead) {
+  set("SCR_CACHE_SIZE", "3");
+  set("SCR_FLUSH", "10");
+  const std::vector<std::string> calls = {"ROUTE=*.h5 TYPE=CKPT"};
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank killed(comm, calls);
+    for (const char* step : {"a", "b"}) {
+      write(killed.session, fmt::format("{}.{}.h5", step, comm.rank()), "one");
+      killed.look();
+    }
+    comm.barrier();
+  });
+  std::ofstream(cached_path("a.0.h5")) << "odd";
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm, calls);
+    EXPECT_EQ(read(rank.session, "b.0.h5"), "one");
+    EXPECT_THAT(read(rank.session, "a.0.h5"), HasSubstr("the data of"));
+    if (comm.rank() == 1) {
+      EXPECT_EQ(read(rank.session, "a.1.h5"), "one");
+    }
+    comm.barrier();
   });
 }
 
