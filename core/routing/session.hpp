@@ -240,6 +240,7 @@ class Session {
   // Copies an open file to its name in the prefix directory, where it lives on.
   Status move_to_name(RoutedFile& file);
   Status bring_to_name(const std::string& absolute);
+  Status rename_durably(const std::string& from, const std::string& to);
   Result<std::unique_ptr<File>> write_at_name(File& source, const std::string& to, int lock);
   bool must_be_at_names();
   Status forget_file(const std::string& absolute);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/log.hpp"
+#include "core/base/path.hpp"
 #include "core/routing/name_keeper.hpp"
 #include "core/routing/session.hpp"
 #include "flush/index.hpp"
@@ -360,9 +361,9 @@ void Session::dataset_gone(const FilemapEntry& entry) {
 bool Session::rescue(const FilemapEntry& entry) {
   bool all = true;
   for (const auto& [absolute, file] : window_) {
-    const std::string temporary = absolute + ".scr-rescue";
+    const std::string temporary = path_beside(absolute, "", ".scr-rescue");
     Status status = copy_file(fs_, file.path, temporary);
-    if (status.ok()) status = fs_.rename(temporary, absolute);
+    if (status.ok()) status = rename_durably(temporary, absolute);
     if (!status.ok()) {
       log::error(
           "'{}' could not be written ({}); its data stays in '{}' on {}: save it before the "

@@ -17,6 +17,7 @@
 #include "core/shared_file/log.hpp"
 #include "flush/fetch.hpp"
 #include "flush/flush_descriptor.hpp"
+#include "flush/rank_filemap.hpp"
 #include "redundancy/stored_descriptor.hpp"
 
 namespace scr {
@@ -233,6 +234,10 @@ Result<std::string> Runtime::relative_to_prefix(const std::string& absolute) con
 Result<std::string> Runtime::route_for_writing(const std::string& absolute,
                                                const std::string& shared) {
   SCR_ASSIGN_OR_RETURN(std::string relative, relative_to_prefix(absolute));
+  if (flush::is_redundancy_file_name(relative)) {
+    return invalid_argument(fmt::format(
+        "'{}' has a name that h5scr gives to redundancy data; give it another one", absolute));
+  }
   FileSystem& fs = context_->fs();
   const std::size_t slash = relative.rfind('/');
   const std::string parent = slash == std::string::npos ? "" : relative.substr(0, slash);

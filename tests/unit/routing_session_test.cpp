@@ -97,6 +97,17 @@ TEST_F(SessionTest, AnOpenFileMovesToItsNameAtTheEndAndLivesOn) {
   EXPECT_EQ(real("a.h5"), "two");
 }
 
+// The temporary name that it has meanwhile is longer.
+TEST_F(SessionTest, AnOpenFileWithTheLongestNameMovesThereToo) {
+  Session session(file_system());
+  const std::string file(255, 'x');
+  auto opened = session.open(name(file), OpenOptions::create_truncate());
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  fill(*opened, "one");
+  session.finish();
+  EXPECT_EQ(real(file), "one");
+}
+
 TEST_F(SessionTest, ExclusiveCreateFindsCachedFiles) {
   Session session(file_system());
   write(session, "a.h5", "one");
