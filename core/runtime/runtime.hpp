@@ -214,6 +214,7 @@ class Runtime {
   Result<std::string> route_for_reading(const std::string& absolute);
   Result<std::string> relative_to_prefix(const std::string& absolute) const;
 
+  Status check_writers();
   Status record_files(bool valid);
   Status complete_bypassed(bool valid);
   Result<bool> is_committed(const std::string& directory);

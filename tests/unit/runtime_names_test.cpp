@@ -36,6 +36,23 @@ struct NamesOnTwoNodes : ::testing::Test {
   NodeStorage node1{job.root(), 1};
 };
 
+// Both would be flushed to that name.
+TEST_F(NamesOnTwoNodes, AFileThatTwoRanksWroteFailsTheDatasetAndTheOneBeforeStays) {
+  for (const char* bypass : {"SCR_CACHE_BYPASS=0", "SCR_CACHE_BYPASS=1"}) {
+    job.run({"SCR_FLUSH=1", bypass}, [&](Runtime& runtime) {
+      job.write(runtime, "first");
+      const std::string own = "own." + std::to_string(runtime.context().rank());
+      const Status status = write(runtime, {own, "deep/same"});
+      EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+      EXPECT_THAT(std::string(status.message()), HasSubstr("ranks 0 and 1"));
+      EXPECT_THAT(std::string(status.message()), HasSubstr("same"));
+      EXPECT_TRUE(runtime.finalize().ok());
+    });
+    job.expect_restart("first");
+    job.expect_restart("first", {"SCR_CACHE_PURGE=1"});
+  }
+}
+
 // The redundancy file of the rank would take its place in the cache.
 TEST_F(NamesOnTwoNodes, ANameOfRedundancyDataIsRefused) {
   job.run({"SCR_COPY_TYPE=PARTNER"}, [&](Runtime& runtime) {
