@@ -1,6 +1,7 @@
 // The C edge of the native API: checks arguments, calls the runtime, turns a Status into a code.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdlib>
 #include <cstring>
@@ -91,8 +92,12 @@ Status check_name(const char* name) {
   return {};
 }
 
+// To a buffer of SCR_MAX_FILENAME bytes. Paths fit, as they were checked; names of datasets that a
+// program without SCR_* wrote may be longer, and are cut.
 void copy_text(char* destination, const std::string& text) {
-  std::memcpy(destination, text.c_str(), text.size() + 1);
+  const std::size_t length = std::min(text.size(), std::size_t{SCR_MAX_FILENAME - 1});
+  std::memcpy(destination, text.data(), length);
+  destination[length] = '\0';
 }
 
 int start_output(const char* function, const std::optional<std::string>& name, int flags,
