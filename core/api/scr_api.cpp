@@ -1,6 +1,4 @@
 // The C edge of the native API: checks arguments, calls the runtime, turns a Status into a code.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdarg>
 #include <cstdlib>
@@ -8,6 +6,7 @@
 #include <exception>
 #include <functional>
 
+#include "core/api/end_process.hpp"
 #include "core/base/log.hpp"
 #include "core/mpi/mpi_communicator.hpp"
 #include "core/mpi/single_communicator.hpp"
@@ -79,8 +78,7 @@ void exit_if_halted() {
   if (runtime->context().rank() == 0) scr::log::warning("ending the run: a halt condition holds");
   (void)runtime->finalize();
   global().runtime.reset();
-  PMPI_Finalize();
-  _exit(EXIT_SUCCESS);
+  scr::end_process();
 }
 
 Status check_name(const char* name) {
