@@ -334,6 +334,31 @@ TEST_F(SessionTest, AFileThatIsOpenAtTheEndIsNeverPartOfACompleteDataset) {
   EXPECT_TRUE(opened->file->close().ok());
 }
 
+TEST_F(SessionTest, AFileThatCouldNotBeWrittenLeavesTheOldOneAlsoIfItIsOpenTwiceAtTheEnd) {
+  {
+    Session session(file_system());
+    write(session, "a.h5", "good");
+    session.finish();
+  }
+  FaultPlan plan = FaultPlan::fail_at(1, ENOSPC);
+  plan.operations = FaultPlan::bit(Operation::kWrite);
+  plan.path = "*/cache/*/a.h5";
+  FaultyFileSystem fs(file_system(), plan);
+  Session session(fs);
+  auto opened = session.open(name("a.h5"), OpenOptions::create_truncate());
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  auto again = session.open(name("a.h5"), OpenOptions::read_write());
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_FALSE(opened->file->write_all(bytes_of("half"), 0).ok());
+  ASSERT_EQ(fs.hits(), 1U);
+  session.finish();
+  EXPECT_EQ(real("a.h5"), "good");
+  // Nobody would ever see what is written from here on.
+  EXPECT_FALSE(opened->file->write_all(bytes_of("more"), 0).ok());
+  EXPECT_FALSE(again->file->write_all(bytes_of("more"), 0).ok());
+  EXPECT_EQ(real("a.h5"), "good");
+}
+
 TEST_F(SessionTest, WithoutNewsOfRenamesAFileIsAtItsNameWhenItIsClosed) {
   set("SCR_FLUSH_ASYNC", "1");
   set("SCR_FLUSH", "10");
