@@ -2,8 +2,6 @@
 // collective calls (DESIGN §3).
 #include "core/api/mpi_hooks.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -17,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/api/end_process.hpp"
 #include "core/base/config_sources.hpp"
 #include "core/base/log.hpp"
 #include "core/mpi/mpi_communicator.hpp"
@@ -169,8 +168,7 @@ void exit_if_halted() {
   if (!session.must_exit()) return;
   scr::log::info("ending the run: a halt condition holds");
   session.finish();
-  PMPI_Finalize();
-  _exit(EXIT_SUCCESS);
+  scr::end_process();
 }
 
 // One small reduction; an exception of ours must not reach the program.

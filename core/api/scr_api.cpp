@@ -1,12 +1,12 @@
 // The C edge of the native API: checks arguments, calls the runtime, turns a Status into a code.
-#include <unistd.h>
-
+#include <algorithm>
 #include <cstdarg>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <functional>
 
+#include "core/api/end_process.hpp"
 #include "core/base/log.hpp"
 #include "core/mpi/mpi_communicator.hpp"
 #include "core/mpi/single_communicator.hpp"
@@ -78,8 +78,7 @@ void exit_if_halted() {
   if (runtime->context().rank() == 0) scr::log::warning("ending the run: a halt condition holds");
   (void)runtime->finalize();
   global().runtime.reset();
-  PMPI_Finalize();
-  _exit(EXIT_SUCCESS);
+  scr::end_process();
 }
 
 Status check_name(const char* name) {
@@ -91,8 +90,12 @@ Status check_name(const char* name) {
   return {};
 }
 
+// To a buffer of SCR_MAX_FILENAME bytes. Paths fit, as they were checked; names of datasets that a
+// program without SCR_* wrote may be longer, and are cut.
 void copy_text(char* destination, const std::string& text) {
-  std::memcpy(destination, text.c_str(), text.size() + 1);
+  const std::size_t length = std::min(text.size(), std::size_t{SCR_MAX_FILENAME - 1});
+  std::memcpy(destination, text.data(), length);
+  destination[length] = '\0';
 }
 
 int start_output(const char* function, const std::optional<std::string>& name, int flags,

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/checksum.hpp"
 #include "core/base/text.hpp"
 
 namespace scr {
@@ -124,6 +125,19 @@ std::optional<std::string> relative_to(std::string_view path, std::string_view b
   if (base.ends_with('/')) return std::string(path);
   if (!path.starts_with('/')) return std::nullopt;
   return std::string(path.substr(1));
+}
+
+std::string path_beside(const std::string& path, std::string_view beginning,
+                        std::string_view ending) {
+  const std::size_t slash = path.rfind('/');
+  const std::size_t start = slash == std::string::npos ? 0 : slash + 1;
+  std::string name = path.substr(start);
+  if (beginning.size() + name.size() + ending.size() > kLongestComponent) {
+    const std::string sum = fmt::format(".{:08x}", crc32(std::as_bytes(std::span(name))));
+    name.resize(kLongestComponent - beginning.size() - sum.size() - ending.size());
+    name += sum;
+  }
+  return fmt::format("{}{}{}{}", path.substr(0, start), beginning, name, ending);
 }
 
 Result<std::unique_ptr<Directory>> prepare_private_directory(FileSystem& fs,

@@ -29,6 +29,11 @@ Result<std::string> normalize(std::string_view path);
 // be normalised.
 std::optional<std::string> relative_to(std::string_view path, std::string_view base);
 
+// The path of a file beside another one: its name between a beginning and an ending, cut and with a
+// checksum where a file system would find it too long.
+std::string path_beside(const std::string& path, std::string_view beginning,
+                        std::string_view ending);
+
 // Makes the directories of `below` (for example "alice/scr.1234") one in the other under `base`,
 // which must exist, and opens the last. Each is made with mode 0700; one that exists is used only
 // if it is a real directory, owned by this user, and not writable by group or others. A failure

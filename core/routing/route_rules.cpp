@@ -8,6 +8,7 @@
 
 #include "core/base/path.hpp"
 #include "core/base/text.hpp"
+#include "flush/rank_filemap.hpp"
 
 namespace scr::routing {
 namespace {
@@ -98,8 +99,10 @@ std::optional<std::string> name_by_regex(const std::string& expression, const st
   }
 }
 
+// Or has a name that a file of h5scr beside it in the cache would have.
 bool is_own_file(std::string_view relative) {
-  return relative == ".scr" || relative.starts_with(".scr/") || relative == "scr.current";
+  return relative == ".scr" || relative.starts_with(".scr/") || relative == "scr.current" ||
+         flush::is_redundancy_file_name(relative);
 }
 
 Route bypass(Route::Reason reason, std::string relative = {}) {

@@ -243,10 +243,15 @@ void Session::finish() {
   // Processes of one node may have a file open together: who moves it has what all have written.
   if (attached_) runtime_->context().world().barrier();
   const std::vector<RoutedFile*> writers = writers_;
+  std::set<std::string> failed;  // of which there may be several in `writers`
   for (RoutedFile* file : writers) {
     const WindowFile* known = file_in_window(file->absolute_);
     if (known != nullptr && !known->failure.ok()) {
       drop_failed(file->absolute_);
+      failed.insert(file->absolute_);
+    }
+    if (failed.contains(file->absolute_)) {
+      file->cut_off_ = true;
       continue;
     }
     Status status = move_to_name(*file);

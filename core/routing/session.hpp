@@ -194,6 +194,7 @@ class Session {
   Result<Copy> find_stored(const std::string& absolute, std::optional<Marker> marker);
   std::optional<Copy> find_in_cache(const std::string& relative,
                                     const std::optional<Marker>& marker);
+  bool is_sound(const CachedDataset& dataset, const std::string& relative, const std::string& path);
   bool at_name_is_newer(const FileInfo& info, const Copy& copy);
   Result<std::unique_ptr<File>> open_copy(const Copy& copy, const std::string& absolute);
   bool is_own(const std::string& absolute, const Copy& copy);
@@ -239,6 +240,7 @@ class Session {
   // Copies an open file to its name in the prefix directory, where it lives on.
   Status move_to_name(RoutedFile& file);
   Status bring_to_name(const std::string& absolute);
+  Status rename_durably(const std::string& from, const std::string& to);
   Result<std::unique_ptr<File>> write_at_name(File& source, const std::string& to, int lock);
   bool must_be_at_names();
   Status forget_file(const std::string& absolute);

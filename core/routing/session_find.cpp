@@ -13,6 +13,21 @@
 
 namespace scr::routing {
 
+// Of a dataset that could not be read in full at the start, or has a damaged file, those of this
+// rank can still be checked one by one.
+bool Session::is_sound(const CachedDataset& dataset, const std::string& relative,
+                       const std::string& path) {
+  if (dataset.verified) return true;
+  for (const FilemapEntry* entry : runtime_->own_entries(dataset.dataset)) {
+    const FileMeta* meta = entry->find(relative);
+    if (meta == nullptr || !meta->crc || entry->directory + "/" + relative != path) continue;
+    const Status status = verify_cached_file(fs_, {dataset.dataset, path, meta->size, meta->crc});
+    if (!status.ok()) log::warning("{}; it is not used", status.message());
+    return status.ok();
+  }
+  return false;
+}
+
 // On this node: in the window, or in the newest dataset that has it.
 std::optional<Session::Copy> Session::find_in_cache(const std::string& relative,
                                                     const std::optional<Marker>& marker) {
@@ -46,7 +61,7 @@ std::optional<Session::Copy> Session::find_in_cache(const std::string& relative,
       if (!dataset->usable) continue;
       copy.path = runtime_->cached_directory(dataset->dataset.id) + "/" + relative;
       copy.dataset = dataset->dataset.id;
-      if (is_file(copy.path)) return copy;
+      if (is_file(copy.path) && is_sound(*dataset, relative, copy.path)) return copy;
     }
   }
   if (attached_ || hidden_up_to >= 0) return std::nullopt;
@@ -195,7 +210,7 @@ bool Session::is_shared_here(const Marker& marker) const {
     return marker.created == runtime_->window_dataset().created;
   }
   return std::ranges::any_of(runtime_->cached(), [&](const CachedDataset& cached) {
-    return cached.usable && cached.dataset.id == marker.dataset &&
+    return cached.usable && cached.verified && cached.dataset.id == marker.dataset &&
            cached.dataset.created == marker.created;
   });
 }

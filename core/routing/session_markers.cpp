@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/log.hpp"
+#include "core/base/path.hpp"
 #include "core/routing/name_keeper.hpp"
 #include "core/routing/session.hpp"
 #include "flush/index.hpp"
@@ -62,6 +63,7 @@ void Session::adopt_restart() {
   runtime_->on_abandon([this](const FilemapEntry& entry) { return rescue(entry); });
   auto newest = runtime_->have_restart();  // verifies it
   if (!newest.ok()) log::warning("{}", newest.status().message());
+  runtime_->verify_cached();
   auto known = datasets_in_prefix();
   std::set<std::pair<int, std::int64_t>> cached;
   for (const CachedDataset& dataset : runtime_->cached()) {
@@ -85,7 +87,8 @@ void Session::adopt_restart() {
   std::set<int> unreadable;
   NewestVersions versions = newest_cached(unreadable);
   for (auto dataset = datasets.rbegin(); dataset != datasets.rend(); ++dataset) {
-    if (!dataset->usable || announce_cached(*dataset, versions)) continue;
+    // One that could not be read keeps its markers, so that nobody takes an older file for it.
+    if (!dataset->usable || !dataset->verified || announce_cached(*dataset, versions)) continue;
     unreadable.insert(dataset->dataset.id);
     versions = newest_cached(unreadable);
   }
@@ -358,9 +361,9 @@ void Session::dataset_gone(const FilemapEntry& entry) {
 bool Session::rescue(const FilemapEntry& entry) {
   bool all = true;
   for (const auto& [absolute, file] : window_) {
-    const std::string temporary = absolute + ".scr-rescue";
+    const std::string temporary = path_beside(absolute, "", ".scr-rescue");
     Status status = copy_file(fs_, file.path, temporary);
-    if (status.ok()) status = fs_.rename(temporary, absolute);
+    if (status.ok()) status = rename_durably(temporary, absolute);
     if (!status.ok()) {
       log::error(
           "'{}' could not be written ({}); its data stays in '{}' on {}: save it before the "

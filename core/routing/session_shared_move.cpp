@@ -7,6 +7,7 @@
 
 #include "core/base/checksum.hpp"
 #include "core/base/log.hpp"
+#include "core/base/path.hpp"
 #include "core/routing/session.hpp"
 #include "core/shared_file/log_file.hpp"
 
@@ -20,7 +21,7 @@ using shared_file::LogFile;
 
 // Collective over `comm`: see LogFile::move().
 Status Session::move_shared(const std::string& absolute, LogFile& file, Communicator& comm) {
-  const std::string temporary = absolute + ".scr-moving";
+  const std::string temporary = path_beside(absolute, "", ".scr-moving");
   bool mine = false;  // the temporary file
   LogFile::Move move;
   move.open = [&](bool first) {
@@ -30,7 +31,7 @@ Status Session::move_shared(const std::string& absolute, LogFile& file, Communic
     options.no_follow = true;
     return fs_.open(temporary, options);
   };
-  move.commit = [&] { return fs_.rename(temporary, absolute); };
+  move.commit = [&] { return rename_durably(temporary, absolute); };
   Status status = file.move(comm, move);
   if (status.ok()) return {};
   if (mine) (void)fs_.remove_if_exists(temporary);
@@ -187,11 +188,11 @@ bool Session::rescue_shared() {
   bool all = true;
   each_shared([](const std::string&) { return true; },
               [&](const std::string& name, const SharedWindowFile* file) {
-                const std::string temporary = name + ".scr-rescue";
+                const std::string temporary = path_beside(name, "", ".scr-rescue");
                 bool saved = write_out_together(file, temporary);
                 if (file != nullptr && file->first_rank == world.rank()) {
                   Status status =
-                      saved ? fs_.rename(temporary, name) : fs_.remove_if_exists(temporary);
+                      saved ? rename_durably(temporary, name) : fs_.remove_if_exists(temporary);
                   saved = saved && status.ok();
                   if (!status.ok()) log::error("'{}': {}", name, status.message());
                   drop_marker(file->marker);
@@ -224,7 +225,7 @@ void Session::save_shared_conflicts(const std::set<std::string>& names) {
                 if (saved) return;
                 tell_where_log_stays(to, *file);
                 // Out of the way of forget_shared().
-                const std::string kept = file->path + ".scr-conflict";
+                const std::string kept = path_beside(file->path, "", ".scr-conflict");
                 Status status = fs_.rename(file->path, kept);
                 log::error("'{}' has become '{}'{}", file->path, kept,
                            status.ok() ? "" : fmt::format(": {}", status.message()));
@@ -232,7 +233,7 @@ void Session::save_shared_conflicts(const std::set<std::string>& names) {
 }
 
 std::string Session::conflict_name(const std::string& absolute, int rank) {
-  return fmt::format("{}.scr-conflict.{}", absolute, rank);
+  return path_beside(absolute, "", fmt::format(".scr-conflict.{}", rank));
 }
 
 void Session::tell_of_conflict(const std::string& absolute, const std::string& kept) {

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "core/base/log.hpp"
+#include "core/base/path.hpp"
 #include "core/routing/session.hpp"
 
 namespace scr::routing {
@@ -162,7 +163,7 @@ Result<std::unique_ptr<File>> Session::write_at_name(File& source, const std::st
                                                      int lock) {
   // Several processes may move one file at the end of a run.
   const int rank = runtime_ ? runtime_->context().rank() : 0;
-  const std::string temporary = fmt::format("{}.{}.scr-moving", to, rank);
+  const std::string temporary = path_beside(to, "", fmt::format(".{}.scr-moving", rank));
   OpenOptions options = OpenOptions::create_truncate();
   options.no_follow = true;
   SCR_ASSIGN_OR_RETURN(auto target, fs_.open(temporary, options));
@@ -171,13 +172,18 @@ Result<std::unique_ptr<File>> Session::write_at_name(File& source, const std::st
   if (status.ok()) status = lock_descriptor(*target, lock);
   // While it is open others can see that it is written there; see joins_at_name().
   if (status.ok()) (void)target->lock(LockMode::kShared, /*wait=*/false);
-  if (status.ok()) status = fs_.rename(temporary, to);
+  if (status.ok()) status = rename_durably(temporary, to);
   if (!status.ok()) {
     (void)fs_.remove_if_exists(temporary);
     return status;
   }
-  SCR_RETURN_IF_ERROR(fs_.sync_directory(to.substr(0, std::max<std::size_t>(to.rfind('/'), 1))));
   return target;
+}
+
+// What was in the cache may go when a file has its name for good.
+Status Session::rename_durably(const std::string& from, const std::string& to) {
+  SCR_RETURN_IF_ERROR(fs_.rename(from, to));
+  return fs_.sync_directory(to.substr(0, std::max<std::size_t>(to.rfind('/'), 1)));
 }
 
 Status Session::move_to_name(RoutedFile& file) {

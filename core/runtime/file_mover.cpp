@@ -9,14 +9,11 @@
 
 #include "core/base/checksum.hpp"
 #include "core/base/log.hpp"
+#include "core/base/path.hpp"
 
 namespace scr {
 
-std::string moving_name(const std::string& file) {
-  const std::size_t slash = file.rfind('/');
-  const std::size_t start = slash == std::string::npos ? 0 : slash + 1;
-  return file.substr(0, start) + ".moving." + file.substr(start);
-}
+std::string moving_name(const std::string& file) { return path_beside(file, ".moving.", ""); }
 
 namespace {
 

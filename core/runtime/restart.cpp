@@ -540,6 +540,7 @@ void remove_leftovers(Context& context, const Cache& cache, int rank, int id) {
     const std::size_t slash = meta.file.rfind('/');
     if (slash != std::string::npos) folders.insert(meta.file.substr(0, slash));
   }
+  for (const FileMeta& meta : entry.files) files.erase(meta.file);  // the program calls one so
   std::vector<std::string> starts;
   for (const auto& set : descriptor->sets) {
     starts.push_back(redundancy::temporary_name_start(set, set.index_of(rank)));

@@ -89,6 +89,9 @@ class Runtime {
   void note_checksum(const std::string& path, std::optional<std::uint32_t> crc);
   // Datasets that are complete in the cache, oldest first, and where they are on this node.
   const std::vector<CachedDataset>& cached() const { return cached_; }
+  // Collective, at the start: reads all of them in full, and repairs what is damaged. One that
+  // cannot be read or repaired is not `verified` afterwards.
+  void verify_cached();
   std::string cached_directory(int dataset) const;
   const Filemap& filemap() const { return cache_->filemap(); }
   // What this process has of a dataset (restart_elsewhere.hpp).
@@ -211,6 +214,7 @@ class Runtime {
   Result<std::string> route_for_reading(const std::string& absolute);
   Result<std::string> relative_to_prefix(const std::string& absolute) const;
 
+  Status check_writers();
   Status record_files(bool valid);
   Status complete_bypassed(bool valid);
   Result<bool> is_committed(const std::string& directory);

@@ -138,6 +138,19 @@ Result<std::optional<std::string>> Runtime::have_restart() {
   return std::optional<std::string>();
 }
 
+// Collective. Programs that do not call SCR_* read any dataset of the cache, and not only the one
+// to restart from: files on a device that lost power may have their sizes and not their bytes. One
+// that is damaged beyond repair stays, for some of its files may be all that there is of them.
+void Runtime::verify_cached() {
+  for (CachedDataset& cached : cached_) {
+    if (!cached.usable || cached.verified) continue;
+    CachedDataset checked = cached;
+    const Status status = verify_cached_dataset(*context_, *cache_, checked);
+    if (!status.ok() && context_->rank() == 0) log::warning("{}", status.message());
+    if (status.ok() && checked.usable) cached = checked;
+  }
+}
+
 Result<std::string> Runtime::start_restart() {
   if (in_dataset()) return wrong_moment("SCR_Start_restart while a dataset is being written");
   if (in_restart_) return wrong_moment("SCR_Start_restart twice without SCR_Complete_restart");

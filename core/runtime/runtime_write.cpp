@@ -13,10 +13,12 @@
 #include "core/base/path.hpp"
 #include "core/runtime/room.hpp"
 #include "core/runtime/runtime.hpp"
+#include "core/runtime/single_writers.hpp"
 #include "core/scr.h"
 #include "core/shared_file/log.hpp"
 #include "flush/fetch.hpp"
 #include "flush/flush_descriptor.hpp"
+#include "flush/rank_filemap.hpp"
 #include "redundancy/stored_descriptor.hpp"
 
 namespace scr {
@@ -233,6 +235,10 @@ Result<std::string> Runtime::relative_to_prefix(const std::string& absolute) con
 Result<std::string> Runtime::route_for_writing(const std::string& absolute,
                                                const std::string& shared) {
   SCR_ASSIGN_OR_RETURN(std::string relative, relative_to_prefix(absolute));
+  if (flush::is_redundancy_file_name(relative)) {
+    return invalid_argument(fmt::format(
+        "'{}' has a name that h5scr gives to redundancy data; give it another one", absolute));
+  }
   FileSystem& fs = context_->fs();
   const std::size_t slash = relative.rfind('/');
   const std::string parent = slash == std::string::npos ? "" : relative.substr(0, slash);
@@ -265,10 +271,10 @@ Status Runtime::complete_dataset(bool valid) {
   Context& c = *context_;
   c.meet("the completion of dataset " + std::to_string(writing_->dataset.id));
   const bool bypass = writing_->bypass;
-  Status status;
-  if (bypass) {
+  Status status = check_writers();
+  if (status.ok() && bypass) {
     status = complete_bypassed(valid);
-  } else {
+  } else if (status.ok()) {
     status = agree(c.world(), record_files(valid), "completing the dataset");
     if (status.ok()) status = encode();
     if (status.ok()) status = seal();
@@ -285,6 +291,15 @@ Status Runtime::complete_dataset(bool valid) {
     must_exit_ = true;
   }
   return {};
+}
+
+// Collective. For programs that do not call SCR_* the session has settled which version of a file
+// that several ranks wrote counts.
+Status Runtime::check_writers() {
+  if (context_->transparent()) return {};
+  const FilemapEntry* entry = cache_->filemap().get(context_->rank(), writing_->dataset.id);
+  const std::span<const FileMeta> files = entry ? entry->files : std::span<const FileMeta>();
+  return check_single_writers(context_->world(), files);
 }
 
 // Sizes of the own files (one that was registered and not written is an error), and the names of

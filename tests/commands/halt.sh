@@ -112,12 +112,14 @@ case_immediate() {
 case_native() {
   begin_halt "scr_halt and a program that calls SCR_*"
   when grep -q 2 record -- scr_halt
-  scr_run_mpi "$build/tests/native_app" 100 1 1000 --sleep 300 --record "$PWD/record"
+  scr_run_mpi "$build/tests/native_app" 100 1 1000 --sleep 300 --record "$PWD/record" --tell "$PWD/told"
   wait $waiter
   expect_status 0
   expect_no_text "^DONE"
   # It ends inside SCR_Complete_output, so the last step is not in the program's own record.
   expect_current "step $(($(tail -n 1 record) + 1))"
+  cmp -s record told
+  check $? "what the program had in a buffer of stdio is lost"
   expect_story 1 '^launch start'
 }
 

@@ -21,6 +21,8 @@
  *   --no-files RANK    this rank writes no files
  *   --old-idiom        SCR_Start/Complete_checkpoint, and SCR_Route_file alone at restart
  *   --check-only       restart, verify, write nothing
+ *   --tell FILE        rank 0 writes there which steps are done, through stdio, and never flushes
+ * it
  *   --die-at STEP      rank 0 kills itself between start and complete of this step
  */
 #include <fcntl.h>
@@ -38,6 +40,7 @@ struct options {
   long bytes;
   int invalid_step, unwritten_step, no_files_rank, die_step, big_step;
   const char* record;
+  FILE* told;
 };
 
 static int rank, ranks;
@@ -177,6 +180,8 @@ static void parse(struct options* o, int argc, char** argv) {
       o->old_idiom = 1;
     else if (strcmp(argv[i], "--check-only") == 0)
       o->check_only = 1;
+    else if (strcmp(argv[i], "--tell") == 0)
+      o->told = rank == 0 ? fopen(value, "w") : NULL, ++i;
     else if (strcmp(argv[i], "--sleep") == 0)
       o->sleep_ms = atoi(value), ++i;
     else if (strcmp(argv[i], "--invalid") == 0)
@@ -217,6 +222,7 @@ int main(int argc, char** argv) {
   }
   for (int i = 0; !o.check_only && i < o.steps; ++i) {
     checkpoint(&o, ++step);
+    if (o.told) fprintf(o.told, "%d\n", step);
     if (o.sleep_ms > 0) usleep((useconds_t)o.sleep_ms * 1000);
   }
   if (SCR_Finalize() != SCR_SUCCESS) fail("SCR_Finalize");

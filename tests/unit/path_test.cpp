@@ -194,5 +194,23 @@ TEST_F(PrivateDirectory, ReportsTheFailureOfEachStep) {
   }
 }
 
+TEST(PathBeside, HasTheNameBetweenBeginningAndEnding) {
+  EXPECT_EQ(path_beside("/a/b/c.h5", ".x.", ".tmp"), "/a/b/.x.c.h5.tmp");
+  EXPECT_EQ(path_beside("c.h5", "", ".tmp"), "c.h5.tmp");
+}
+
+TEST(PathBeside, FitsIntoAFileSystemAndTellsLongNamesApart) {
+  const std::string directory = "/a/";
+  const std::string one = directory + std::string(254, 'x') + "1";
+  const std::string other = directory + std::string(254, 'x') + "2";
+  const std::string beside = path_beside(one, ".x.", ".tmp");
+  EXPECT_EQ(beside.size(), directory.size() + 255);
+  EXPECT_TRUE(beside.starts_with("/a/.x.xxx"));
+  EXPECT_TRUE(beside.ends_with(".tmp"));
+  EXPECT_NE(beside, path_beside(other, ".x.", ".tmp"));
+  EXPECT_EQ(path_beside(directory + std::string(251, 'x'), "", ".tmp").size(),
+            directory.size() + 255);
+}
+
 }  // namespace
 }  // namespace scr

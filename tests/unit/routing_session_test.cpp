@@ -3,6 +3,7 @@
 #include "core/routing/session.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
@@ -94,6 +95,17 @@ TEST_F(SessionTest, AnOpenFileMovesToItsNameAtTheEndAndLivesOn) {
   fill(*opened, "two");
   ASSERT_TRUE(opened->file->close().ok());
   EXPECT_EQ(real("a.h5"), "two");
+}
+
+// The temporary name that it has meanwhile is longer.
+TEST_F(SessionTest, AnOpenFileWithTheLongestNameMovesThereToo) {
+  Session session(file_system());
+  const std::string file(255, 'x');
+  auto opened = session.open(name(file), OpenOptions::create_truncate());
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  fill(*opened, "one");
+  session.finish();
+  EXPECT_EQ(real(file), "one");
 }
 
 TEST_F(SessionTest, ExclusiveCreateFindsCachedFiles) {
@@ -322,6 +334,31 @@ TEST_F(SessionTest, AFileThatIsOpenAtTheEndIsNeverPartOfACompleteDataset) {
   EXPECT_TRUE(opened->file->close().ok());
 }
 
+TEST_F(SessionTest, AFileThatCouldNotBeWrittenLeavesTheOldOneAlsoIfItIsOpenTwiceAtTheEnd) {
+  {
+    Session session(file_system());
+    write(session, "a.h5", "good");
+    session.finish();
+  }
+  FaultPlan plan = FaultPlan::fail_at(1, ENOSPC);
+  plan.operations = FaultPlan::bit(Operation::kWrite);
+  plan.path = "*/cache/*/a.h5";
+  FaultyFileSystem fs(file_system(), plan);
+  Session session(fs);
+  auto opened = session.open(name("a.h5"), OpenOptions::create_truncate());
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  auto again = session.open(name("a.h5"), OpenOptions::read_write());
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_FALSE(opened->file->write_all(bytes_of("half"), 0).ok());
+  ASSERT_EQ(fs.hits(), 1U);
+  session.finish();
+  EXPECT_EQ(real("a.h5"), "good");
+  // Nobody would ever see what is written from here on.
+  EXPECT_FALSE(opened->file->write_all(bytes_of("more"), 0).ok());
+  EXPECT_FALSE(again->file->write_all(bytes_of("more"), 0).ok());
+  EXPECT_EQ(real("a.h5"), "good");
+}
+
 TEST_F(SessionTest, WithoutNewsOfRenamesAFileIsAtItsNameWhenItIsClosed) {
   set("SCR_FLUSH_ASYNC", "1");
   set("SCR_FLUSH", "10");
@@ -378,6 +415,31 @@ TEST_F(RanksTest, WindowsAreSealedAtCollectivePointsAlsoWithRanksWithoutFiles) {
     EXPECT_EQ(real("c.0.h5"), "c.0.h5");
     EXPECT_EQ(read(rank.session, "c.2.h5"), "c.2.h5");
     rank.session.finish();
+  });
+}
+
+// Not only the newest dataset is verified at the start: a program may read any.
+TEST_F(RanksTest, AfterAKillNoDamagedFileOfAnyCachedDatasetIsRead) {
+  set("SCR_CACHE_SIZE", "3");
+  set("SCR_FLUSH", "10");
+  const std::vector<std::string> calls = {"ROUTE=*.h5 TYPE=CKPT"};
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank killed(comm, calls);
+    for (const char* step : {"a", "b"}) {
+      write(killed.session, fmt::format("{}.{}.h5", step, comm.rank()), "one");
+      killed.look();
+    }
+    comm.barrier();
+  });
+  std::ofstream(cached_path("a.0.h5")) << "odd";
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm, calls);
+    EXPECT_EQ(read(rank.session, "b.0.h5"), "one");
+    EXPECT_THAT(read(rank.session, "a.0.h5"), HasSubstr("the data of"));
+    if (comm.rank() == 1) {
+      EXPECT_EQ(read(rank.session, "a.1.h5"), "one");
+    }
+    comm.barrier();
   });
 }
 

@@ -8,7 +8,7 @@
 
 #include "core/base/faulty_filesystem.hpp"
 #include "flush/containers.hpp"
-#include "tests/unit/forwarding_filesystem.hpp"
+#include "tests/unit/node_storage.hpp"
 #include "tests/unit/runtime_runs.hpp"
 
 namespace scr {
@@ -16,6 +16,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using testing::NodeStorage;
 using ::testing::Not;
 using testing::Runs;
 
@@ -155,48 +156,6 @@ TEST(ParityOfABackgroundFlush, ThatFailsIsAFailedFlushAndTheNextOneMakesUpForIt)
   EXPECT_THAT(job.names_in_index(), ::testing::Contains("second"));
   job.expect_restart("second", {"SCR_CACHE_PURGE=1"});
 }
-
-// Control and cache directory of a node, which lie beside those of others here.
-class NodeStorage : public testing::ForwardingFileSystem {
- public:
-  NodeStorage(std::string root, int node) : root_(std::move(root)), node_(node) {
-    for (const char* name : {"/control", "/cache"})
-      std::filesystem::create_directory(here(At(root_ + name)).path);
-  }
-
-  Result<std::unique_ptr<File>> open(const At& at, const OpenOptions& options) override {
-    return ForwardingFileSystem::open(here(at), options);
-  }
-  Result<std::unique_ptr<Directory>> open_directory(const At& at, bool no_follow) override {
-    return ForwardingFileSystem::open_directory(here(at), no_follow);
-  }
-  Result<FileInfo> info(const At& at, bool follow) override {
-    return ForwardingFileSystem::info(here(at), follow);
-  }
-  Status make_directory(const At& at, mode_t mode) override {
-    return ForwardingFileSystem::make_directory(here(at), mode);
-  }
-  Result<std::vector<DirectoryEntry>> list(const At& at) override {
-    return ForwardingFileSystem::list(here(at));
-  }
-  Status sync_directory(const At& at) override {
-    return ForwardingFileSystem::sync_directory(here(at));
-  }
-
- private:
-  At here(const At& at) const {
-    for (const char* name : {"/control", "/cache"}) {
-      const std::string base = root_ + name;
-      if (at.directory != nullptr || (at.path != base && !at.path.starts_with(base + "/")))
-        continue;
-      return {fmt::format("{}.node{}{}", base, node_, at.path.substr(base.size()))};
-    }
-    return at;
-  }
-
-  std::string root_;
-  int node_;
-};
 
 struct DamagedInTheCache : ::testing::Test {
   DamagedInTheCache() { job.nodes = {&node0, &node1}; }

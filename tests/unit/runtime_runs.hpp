@@ -25,6 +25,7 @@ class Runs {
   static constexpr int kRanks = 2;
   FileSystem* fs = &real_file_system();  // of all ranks
   std::vector<FileSystem*> nodes;        // if given, each rank is on a node of its own, with this
+  std::size_t first_node = 0;            // the number of that of rank 0
 
   Runs() {
     for (const char* name : {"prefix", "control", "cache"}) {
@@ -53,9 +54,10 @@ class Runs {
     const RunOptions options{.calls = calls(settings)};
     InProcessWorld::run(kRanks, [&](Communicator& comm) {
       const auto rank = static_cast<std::size_t>(comm.rank());
-      body(nodes.empty() ? Runtime::start(*fs, comm.duplicate(), "node0", options)
-                         : Runtime::start(*nodes.at(rank), comm.duplicate(),
-                                          fmt::format("node{}", rank), options));
+      body(nodes.empty()
+               ? Runtime::start(*fs, comm.duplicate(), "node0", options)
+               : Runtime::start(*nodes.at(rank), comm.duplicate(),
+                                fmt::format("node{}", (rank + first_node) % kRanks), options));
     });
   }
   // A process by itself, of which several may be there at the same time.
