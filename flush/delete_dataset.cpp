@@ -70,8 +70,9 @@ Status finish_deletion(FileSystem& fs, const std::string& prefix,
 
 Status delete_dataset(FileSystem& fs, const std::string& prefix,
                       const std::string& directory_name) {
-  // Of a flush that was cut at its very last step; a directory that is being deleted has none.
-  SCR_RETURN_IF_ERROR(remove_intent(fs, prefix + "/.scr/" + directory_name));
+  SCR_ASSIGN_OR_RETURN(const Index before, read_index(fs, prefix));
+  if (const IndexEntry* entry = before.find_directory(directory_name))
+    SCR_RETURN_IF_ERROR(end_last_step(fs, prefix, *entry));
   SCR_RETURN_IF_ERROR(update_index(fs, prefix, [&](Index& index) -> Status {
     index.begin_deletion(directory_name);
     if (index.current() == directory_name) {

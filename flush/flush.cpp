@@ -486,13 +486,18 @@ Status Flush::collect_parity(Communicator& world) {
   return {};
 }
 
-// Own files, and with containers a share of the containers, get their final names.
-Status Flush::rename_own(Communicator& world) {
+// Own files, and with containers a share of the containers, get their final names. False if one of
+// them was not waiting for it any more.
+Result<bool> Flush::rename_own(Communicator& world) {
+  bool all_waited = true;
   std::set<std::string> directories;
   auto rename = [&](const std::string& base, const std::string& file) -> Status {
     directories.insert(parent_of(base + "/" + file));
     const std::string temporary = base + "/" + temporary_name(file, dataset_);
-    return put_in_place(fs_, temporary, base + "/" + file, options_.keep_newer);
+    SCR_ASSIGN_OR_RETURN(const bool waited,
+                         put_in_place(fs_, temporary, base + "/" + file, options_.keep_newer));
+    all_waited = all_waited && waited;
+    return {};
   };
   if (!summary_.containers) {
     for (const StoredFile& file : files_) SCR_RETURN_IF_ERROR(rename(prefix_, file.file));
@@ -508,7 +513,21 @@ Status Flush::rename_own(Communicator& world) {
     }
   }
   for (const std::string& name : directories) SCR_RETURN_IF_ERROR(fs_.sync_directory(name));
-  return {};
+  return all_waited;
+}
+
+// Another process that shares the prefix directory has been ending this flush, or somebody has
+// removed files: looks what came of it, and does what is left.
+Status Flush::end_with_others() {
+  const Status ended = roll_forward_directory(fs_, prefix_, directory_name_).status();
+  // Gone: it was ended, and perhaps replaced by a newer dataset since.
+  if (ended.code() == StatusCode::kNotFound) return {};
+  SCR_RETURN_IF_ERROR(ended);
+  SCR_ASSIGN_OR_RETURN(const Index index, read_index(fs_, prefix_));
+  const IndexEntry* entry = index.find_directory(directory_name_);
+  if (entry == nullptr || entry->complete) return {};
+  return corrupt(fmt::format("files of dataset {} ('{}') vanished before they got their names",
+                             dataset_.id, dataset_.name));
 }
 
 // From the summary on, this flush will be completed, by this run or a later one; so what it
@@ -544,9 +563,12 @@ Status Flush::finish(Communicator& world, Communicator& node) {
   Status status;
   if (world.rank() == 0) status = commit();
   SCR_RETURN_IF_ERROR(agree_all(world, status, "writing the summary"));
-  SCR_RETURN_IF_ERROR(agree_all(world, rename_own(world), "renaming flushed files"));
+  const auto all_waited = rename_own(world);
+  SCR_RETURN_IF_ERROR(agree_all(world, all_waited.status(), "renaming flushed files"));
+  const bool undisturbed = world.all_true(*all_waited);
   if (world.rank() == 0) {
-    status = add_to_index(fs_, prefix_, directory_name_, summary_, intent_.superseded);
+    status = undisturbed ? end_flush(fs_, prefix_, directory_name_, summary_, intent_.superseded)
+                         : end_with_others();
   }
   return agree_all(world, status, "updating the index");
 }

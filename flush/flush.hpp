@@ -123,7 +123,8 @@ class Flush {
   Status collect_parity(Communicator& world);
   Status sync_plan();
   Status commit();
-  Status rename_own(Communicator& world);
+  Result<bool> rename_own(Communicator& world);
+  Status end_with_others();
 
   FileSystem& fs_;
   std::string prefix_;

@@ -225,22 +225,6 @@ Result<bool> is_in_place(FileSystem& fs, const std::string& prefix, const std::s
   return info.ok() && info->size == file.size;
 }
 
-// False if the file does not wait under its temporary name. Another process that ends the same
-// flush may be faster.
-Result<bool> rename_if_waiting(FileSystem& fs, const std::string& temporary,
-                               const std::string& path, bool keep_newer) {
-  SCR_ASSIGN_OR_RETURN(const bool waiting, fs.exists(temporary));
-  if (!waiting) return false;
-  const Status status = put_in_place(fs, temporary, path, keep_newer);
-  if (status.code() == StatusCode::kNotFound) {
-    SCR_ASSIGN_OR_RETURN(const bool waits_still, fs.exists(temporary));
-    if (!waits_still) return false;
-  }
-  SCR_RETURN_IF_ERROR(status);
-  SCR_RETURN_IF_ERROR(fs.sync_directory(At(std::filesystem::path(path).parent_path())));
-  return true;
-}
-
 // Gives the files of a committed dataset their names, but for `taken` ones.
 Result<Renamed> rename_waiting(FileSystem& fs, const std::string& prefix,
                                const std::string& directory, const Summary& summary,
@@ -254,9 +238,9 @@ Result<Renamed> rename_waiting(FileSystem& fs, const std::string& prefix,
           result.replaced = true;
           return fs.remove_if_exists(temporary);
         }
-        SCR_ASSIGN_OR_RETURN(const bool renamed,
-                             rename_if_waiting(fs, temporary, base + "/" + file.file, keep_newer));
-        if (renamed) return {};
+        const std::string path = base + "/" + file.file;
+        SCR_ASSIGN_OR_RETURN(const bool renamed, put_in_place(fs, temporary, path, keep_newer));
+        if (renamed) return fs.sync_directory(At(std::filesystem::path(path).parent_path()));
         SCR_ASSIGN_OR_RETURN(const bool there, is_in_place(fs, prefix, base, file));
         if (!there) {
           log::warning("'{}/{}' of dataset {} ('{}') is missing, or not the flushed one", base,
@@ -324,7 +308,7 @@ Result<bool> roll_forward_one(FileSystem& fs, const std::string& prefix,
   }
   summary.complete = summary.complete && renamed.whole;
   SCR_RETURN_IF_ERROR(remove_hash_file_temporaries(fs, directory));
-  SCR_RETURN_IF_ERROR(add_to_index(fs, prefix, directory_name, summary, intent.superseded));
+  SCR_RETURN_IF_ERROR(end_flush(fs, prefix, directory_name, summary, intent.superseded));
   return true;
 }
 
@@ -398,10 +382,6 @@ Result<Intent> read_intent(FileSystem& fs, const std::string& directory) {
 
 Result<bool> has_intent(FileSystem& fs, const std::string& directory) {
   return fs.exists(intent_path(directory));
-}
-
-Status remove_intent(FileSystem& fs, const std::string& directory) {
-  return fs.remove_if_exists(intent_path(directory));
 }
 
 Status sync_intent(FileSystem& fs, const std::string& directory) {
@@ -479,24 +459,69 @@ Result<bool> roll_forward_directory(FileSystem& fs, const std::string& prefix,
   return roll_forward_one(fs, prefix, directory_name, std::move(summary));
 }
 
-Status add_to_index(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
-                    const Summary& summary, const std::vector<Superseded>& superseded) {
+namespace {
+
+void put_in_index(Index& index, const std::string& directory_name, const Summary& summary) {
+  IndexEntry entry;
+  entry.directory = directory_name;
+  entry.dataset = summary.dataset;
+  entry.complete = summary.complete;
+  entry.flushed = timestamp_now();
+  index.put(std::move(entry));
+  const IndexEntry* current = index.find_directory(index.current());
+  const bool older = current != nullptr && current->id() > summary.dataset.id;
+  if (summary.complete && summary.dataset.is_checkpoint() && !older)
+    index.set_current(directory_name);
+}
+
+// What a flush does when its dataset is in the index.
+Status do_last_step(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
+                    const DatasetDescriptor& dataset, const std::vector<Superseded>& superseded) {
+  SCR_RETURN_IF_ERROR(remove_directories_of(fs, prefix, superseded));
+  SCR_RETURN_IF_ERROR(remove_scavenge_files(fs, prefix, directory_name, dataset));
+  return fs.remove_if_exists(intent_path(prefix + "/.scr/" + directory_name));
+}
+
+}  // namespace
+
+Status end_flush(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
+                 const Summary& summary, const std::vector<Superseded>& superseded) {
   SCR_RETURN_IF_ERROR(update_index(fs, prefix, [&](Index& index) -> Status {
-    IndexEntry entry;
-    entry.directory = directory_name;
-    entry.dataset = summary.dataset;
-    entry.complete = summary.complete;
-    entry.flushed = timestamp_now();
-    index.put(std::move(entry));
-    const IndexEntry* current = index.find_directory(index.current());
-    const bool older = current != nullptr && current->id() > summary.dataset.id;
-    if (summary.complete && summary.dataset.is_checkpoint() && !older)
-      index.set_current(directory_name);
+    SCR_ASSIGN_OR_RETURN(const bool unended, has_intent(fs, prefix + "/.scr/" + directory_name));
+    if (unended) put_in_index(index, directory_name, summary);
     return {};
   }));
-  SCR_RETURN_IF_ERROR(remove_directories_of(fs, prefix, superseded));
-  SCR_RETURN_IF_ERROR(remove_scavenge_files(fs, prefix, directory_name, summary.dataset));
-  return fs.remove_if_exists(intent_path(prefix + "/.scr/" + directory_name));
+  return do_last_step(fs, prefix, directory_name, summary.dataset, superseded);
+}
+
+Status end_last_step(FileSystem& fs, const std::string& prefix, const IndexEntry& entry) {
+  const auto intent = read_intent(fs, prefix + "/.scr/" + entry.directory);
+  if (intent.status().code() == StatusCode::kNotFound) return {};
+  if (intent.status().is_transient()) return intent.status();
+  return do_last_step(fs, prefix, entry.directory, entry.dataset,
+                      intent.ok() ? intent->superseded : std::vector<Superseded>());
+}
+
+Status end_flushes_of(FileSystem& fs, const std::string& prefix,
+                      const std::function<bool(const DatasetDescriptor&)>& leaving) {
+  SCR_ASSIGN_OR_RETURN(const Index index, read_index(fs, prefix));
+  for (const IndexEntry& entry : index.entries()) {
+    if (leaving(entry.dataset)) SCR_RETURN_IF_ERROR(end_last_step(fs, prefix, entry));
+  }
+  SCR_ASSIGN_OR_RETURN(const auto unended, find_unended(fs, prefix, index));
+  for (const Unended& flush : unended) {
+    if (!leaving(flush.dataset)) continue;
+    SCR_RETURN_IF_ERROR(roll_forward_directory(fs, prefix, flush.directory).status());
+  }
+  return {};
+}
+
+Status add_to_index(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
+                    const Summary& summary) {
+  return update_index(fs, prefix, [&](Index& index) -> Status {
+    put_in_index(index, directory_name, summary);
+    return {};
+  });
 }
 
 Status remove_dataset_directory(FileSystem& fs, const std::string& prefix,
@@ -529,14 +554,7 @@ Status roll_forward(FileSystem& fs, const std::string& prefix, std::vector<std::
   }
   // Cut between the index and the very last step: only the newest flush can be.
   if (index.entries().empty()) return {};
-  const IndexEntry& last = index.entries().front();
-  const std::string newest = prefix + "/.scr/" + last.directory;
-  const auto intent = read_intent(fs, newest);
-  if (intent.status().code() == StatusCode::kNotFound) return {};
-  if (intent.status().is_transient()) return intent.status();
-  if (intent.ok()) SCR_RETURN_IF_ERROR(remove_directories_of(fs, prefix, intent->superseded));
-  SCR_RETURN_IF_ERROR(remove_scavenge_files(fs, prefix, last.directory, last.dataset));
-  return fs.remove_if_exists(intent_path(newest));
+  return end_last_step(fs, prefix, index.entries().front());
 }
 
 namespace {

@@ -229,6 +229,7 @@ class Runtime {
   CachedDataset* find_cached(const std::string& name);
   CachedDataset* find_cached_id(int id);
   CachedDataset* restart_candidate();
+  Status end_flushes_of(const std::function<bool(const DatasetDescriptor&)>& leaving);
   Result<int> change_index(
       const std::string& name,
       const std::function<void(flush::Index&, const std::string& directory)>& change);
