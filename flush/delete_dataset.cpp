@@ -1,8 +1,11 @@
 #include "flush/delete_dataset.hpp"
 
+#include <set>
+
 #include "core/base/log.hpp"
 #include "flush/fetch.hpp"
 #include "flush/intent.hpp"
+#include "flush/made_directories.hpp"
 #include "flush/rank2file.hpp"
 #include "flush/summary.hpp"
 
@@ -16,7 +19,9 @@ Status delete_file(FileSystem& fs, const std::string& path, const StoredFile& fi
 }
 
 // Deletes all that can be. The first failure that may pass is returned: then rank2file must stay.
+// Directories that we made for them go, too.
 Status delete_files(FileSystem& fs, const std::string& prefix, const std::string& directory) {
+  std::set<std::string> directories;
   Status first;
   const auto note = [&first](const Status& status) {
     if (status.ok()) return;
@@ -35,10 +40,13 @@ Status delete_files(FileSystem& fs, const std::string& prefix, const std::string
     if (!files.ok()) continue;
     for (const auto& [rank, list] : *files) {
       for (const StoredFile& file : list) {
-        if (!file.contained()) note(delete_file(fs, prefix + "/" + file.file, file));
+        if (file.contained() || !file.fetch) continue;  // in the dataset's own directory
+        note(delete_file(fs, prefix + "/" + file.file, file));
+        directories.insert(directory_of(file.file));
       }
     }
   }
+  note(remove_made(fs, prefix, directories));
   return first;
 }
 

@@ -11,6 +11,7 @@
 #include "flush/flush_descriptor.hpp"
 #include "flush/index.hpp"
 #include "flush/intent.hpp"
+#include "flush/made_directories.hpp"
 #include "flush/parity.hpp"
 
 namespace scr::flush {
@@ -96,22 +97,22 @@ Result<std::unique_ptr<Flush>> Flush::prepare(Communicator& world, Communicator&
     SCR_RETURN_IF_ERROR(agree_all(world, planned, "laying out containers"));
   } else {
     flush->plan_files(cache_directory);
-    SCR_RETURN_IF_ERROR(flush->make_parents(world));
   }
-  SCR_RETURN_IF_ERROR(flush->plan_shared(world, logs));
-  for (const CopyTask& task : flush->tasks_) flush->bytes_total_ += task.size;
-  flush->share_bandwidth(world);
   // What will come, so that a later run can clean up or take it up again. Durable when it has to
   // be: before the summary.
   SCR_RETURN_IF_ERROR(
       write_rank2file(world, fs, flush->directory(), flush->files_, Durability::kVolatile));
+  if (!options.containers) SCR_RETURN_IF_ERROR(flush->make_parents(world));
+  SCR_RETURN_IF_ERROR(flush->plan_shared(world, logs));
+  for (const CopyTask& task : flush->tasks_) flush->bytes_total_ += task.size;
+  flush->share_bandwidth(world);
   return flush;
 }
 
 Result<std::unique_ptr<Flush>> Flush::adopt(Communicator& world, FileSystem& fs,
                                             const std::string& prefix,
                                             const DatasetDescriptor& dataset, RankFiles files,
-                                            bool keep_newer) {
+                                            const std::vector<std::string>& made, bool keep_newer) {
   FlushOptions options;
   options.keep_newer = keep_newer;
   std::unique_ptr<Flush> flush(new Flush(fs, prefix, dataset, options));
@@ -128,6 +129,7 @@ Result<std::unique_ptr<Flush>> Flush::adopt(Communicator& world, FileSystem& fs,
   SCR_RETURN_IF_ERROR(agree_all(world, status, "writing straight to the prefix directory"));
   SCR_RETURN_IF_ERROR(
       write_rank2file(world, fs, flush->directory(), flush->files_, Durability::kVolatile));
+  SCR_RETURN_IF_ERROR(flush->note_directories(world, made));
   flush->copied_ = true;
   return flush;
 }
@@ -254,9 +256,10 @@ Status Flush::make_parents(Communicator& world) {
   }
   const std::uint64_t deepest =
       world.all_reduce(levels.empty() ? 0 : levels.rbegin()->first + 1, ReduceOp::kMax);
+  std::vector<std::string> made;
   for (std::uint64_t level = 0; level < deepest; ++level) {
     for (const std::string& name : levels[level]) {
-      if (status.ok()) status = fs_.make_directories(prefix_ + "/" + name);
+      if (status.ok()) status = make_missing(fs_, prefix_, nullptr, name, made);
     }
     SCR_RETURN_IF_ERROR(agree_all(world, status, "making directories in the prefix directory"));
   }
@@ -266,7 +269,23 @@ Status Flush::make_parents(Communicator& world) {
         status = fs_.sync_directory(element.key.empty() ? prefix_ : prefix_ + "/" + element.key);
     }
   }
-  return agree_all(world, status, "making directories in the prefix directory");
+  SCR_RETURN_IF_ERROR(agree_all(world, status, "making directories in the prefix directory"));
+  return note_directories(world, made);
+}
+
+// Collective: those that were made on all ranks will go with the last dataset in them.
+Status Flush::note_directories(Communicator& world, const std::vector<std::string>& made) {
+  if (!world.any_true(!made.empty())) return {};
+  Hash send;
+  for (const std::string& name : made) send.at("0").at(name);
+  Hash receive;
+  Status status = exchange_hashes(world, send, receive);
+  std::vector<std::string> all;
+  for (const auto& process : receive.elements()) {
+    for (const auto& element : process.hash.elements()) all.push_back(element.key);
+  }
+  if (status.ok() && world.rank() == 0) status = note_made(fs_, prefix_, all);
+  return agree_all(world, status, "noting the directories that were made");
 }
 
 Status Flush::plan_containers(Communicator& world, Communicator& node,
@@ -471,7 +490,7 @@ void Flush::encode() {
   try {
     parity_.emplace(parity_writer());
     const double share = parity_->share_of(rank_, ranks_);
-    Pacer pacer(bandwidth_ * share, options_.copy.percent, progress_.cancel);
+    Pacer pacer(bandwidth_ * share, options_.copy.percent, progress_.cancel, options_.copy.clock);
     encode_status_ = parity_->write_share(rank_, ranks_, &pacer);
   } catch (const std::exception& error) {
     encode_status_ = internal_error(error.what());

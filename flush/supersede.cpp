@@ -167,7 +167,7 @@ Status add_listed_names(Communicator& world, FileSystem& fs, const std::string& 
       if (!ranks.ok()) continue;
       for (const auto& [rank, files] : *ranks) {
         for (const StoredFile& file : files) {
-          if (file.contained()) continue;
+          if (file.contained() || !file.fetch) continue;
           send.at(home_of(file.file, world.size()))
               .at(kOld)
               .at(file.file)

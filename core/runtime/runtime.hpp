@@ -38,6 +38,7 @@ struct DatasetInWriting {
   const ActiveRedundancy* redundancy = nullptr;
   std::unique_ptr<Directory> directory;  // in the cache; none when bypassing
   bool bypass = false;                   // files go straight to the prefix directory
+  std::vector<std::string> made;         // directories there that this process has made for them
   EventToken event;
 };
 
