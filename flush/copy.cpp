@@ -27,7 +27,7 @@ class Copier {
         options_(options),
         progress_(progress),
         buffer_(options.buffer),
-        pacer_(options.bytes_per_second, options.percent, progress.cancel) {}
+        pacer_(options.bytes_per_second, options.percent, progress.cancel, options.clock) {}
 
   Status copy(CopyTask& task) {
     SCR_ASSIGN_OR_RETURN(auto source,
@@ -122,7 +122,6 @@ class Copier {
     Crc32 crc;
     for (std::uint64_t done = 0; done < piece.length;) {
       if (progress_.cancel) return {StatusCode::kUnavailable, "the copy was cancelled"};
-      const double start = Pacer::now();
       SCR_ASSIGN_OR_RETURN(const auto room, room_for(*target, piece.offset + done));
       const auto length =
           static_cast<std::size_t>(std::min<std::uint64_t>(piece.length - done, room.size()));
@@ -135,7 +134,7 @@ class Copier {
       staged_ += length;
       done += length;
       progress_.bytes_done += length;
-      pacer_.pause(length, start);
+      pacer_.pause(length);
       tell_progress();
     }
     piece.crc = crc.value();
@@ -145,9 +144,9 @@ class Copier {
   // Who is told may take the time for other work.
   void tell_progress() {
     if (!options_.progress) return;
-    const double start = Pacer::now();
+    const double start = pacer_.now();
     options_.progress(progress_.bytes_done);
-    pacer_.skip(Pacer::now() - start);
+    pacer_.skip(pacer_.now() - start);
   }
 
   // Where the bytes at `offset` of a file are put before they are written. Bytes that follow each

@@ -12,6 +12,8 @@
 
 namespace scr::flush {
 
+class PaceClock;
+
 // A run of bytes of the source, and where it goes.
 struct CopyPiece {
   std::string destination;
@@ -41,6 +43,7 @@ struct CopyOptions {
   bool resume = false;          // pieces that are there already, with the right checksum, are kept
   double bytes_per_second = 0;  // 0: no limit
   double percent = 0;           // share of the time, 0: no limit
+  PaceClock* clock = nullptr;   // that these limits go by, if not the real one
   mode_t mode = 0666;           // of new files; the umask applies
   std::function<void(std::uint64_t)> progress = {};  // called with the bytes done so far
   // Called once when all data is on its way to the device, before it is waited for.

@@ -1,8 +1,11 @@
 #include "flush/delete_dataset.hpp"
 
+#include <set>
+
 #include "core/base/log.hpp"
 #include "flush/fetch.hpp"
 #include "flush/intent.hpp"
+#include "flush/made_directories.hpp"
 #include "flush/rank2file.hpp"
 #include "flush/summary.hpp"
 
@@ -16,7 +19,9 @@ Status delete_file(FileSystem& fs, const std::string& path, const StoredFile& fi
 }
 
 // Deletes all that can be. The first failure that may pass is returned: then rank2file must stay.
+// Directories that we made for them go, too.
 Status delete_files(FileSystem& fs, const std::string& prefix, const std::string& directory) {
+  std::set<std::string> directories;
   Status first;
   const auto note = [&first](const Status& status) {
     if (status.ok()) return;
@@ -35,10 +40,13 @@ Status delete_files(FileSystem& fs, const std::string& prefix, const std::string
     if (!files.ok()) continue;
     for (const auto& [rank, list] : *files) {
       for (const StoredFile& file : list) {
-        if (!file.contained()) note(delete_file(fs, prefix + "/" + file.file, file));
+        if (file.contained() || !file.fetch) continue;  // in the dataset's own directory
+        note(delete_file(fs, prefix + "/" + file.file, file));
+        directories.insert(directory_of(file.file));
       }
     }
   }
+  note(remove_made(fs, prefix, directories));
   return first;
 }
 
@@ -70,8 +78,9 @@ Status finish_deletion(FileSystem& fs, const std::string& prefix,
 
 Status delete_dataset(FileSystem& fs, const std::string& prefix,
                       const std::string& directory_name) {
-  // Of a flush that was cut at its very last step; a directory that is being deleted has none.
-  SCR_RETURN_IF_ERROR(remove_intent(fs, prefix + "/.scr/" + directory_name));
+  SCR_ASSIGN_OR_RETURN(const Index before, read_index(fs, prefix));
+  if (const IndexEntry* entry = before.find_directory(directory_name))
+    SCR_RETURN_IF_ERROR(end_last_step(fs, prefix, *entry));
   SCR_RETURN_IF_ERROR(update_index(fs, prefix, [&](Index& index) -> Status {
     index.begin_deletion(directory_name);
     if (index.current() == directory_name) {

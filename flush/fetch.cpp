@@ -34,7 +34,7 @@ class StoredReader {
 
  private:
   Status read_plain(const StoredFile& file, const Sink& sink) {
-    const std::string path = prefix_ + "/" + file.file;
+    const std::string path = (file.fetch ? prefix_ : directory_) + "/" + file.file;
     SCR_ASSIGN_OR_RETURN(auto source, fs_.open(path, OpenOptions::read()));
     SCR_ASSIGN_OR_RETURN(FileInfo info, source->info());
     if (info.size != file.size) {
@@ -153,7 +153,7 @@ Status verify_dataset(FileSystem& fs, const std::string& prefix, const std::stri
     for (const auto& [rank, list] : files) {
       for (const StoredFile& file : list) {
         Status status = reader.read(file, [&](std::span<const std::byte> data, std::uint64_t) {
-          bytes += data.size();
+          if (file.fetch) bytes += data.size();
           if (progress) progress(bytes);
           return Status();
         });

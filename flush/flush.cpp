@@ -11,6 +11,7 @@
 #include "flush/flush_descriptor.hpp"
 #include "flush/index.hpp"
 #include "flush/intent.hpp"
+#include "flush/made_directories.hpp"
 #include "flush/parity.hpp"
 
 namespace scr::flush {
@@ -96,22 +97,22 @@ Result<std::unique_ptr<Flush>> Flush::prepare(Communicator& world, Communicator&
     SCR_RETURN_IF_ERROR(agree_all(world, planned, "laying out containers"));
   } else {
     flush->plan_files(cache_directory);
-    SCR_RETURN_IF_ERROR(flush->make_parents(world));
   }
-  SCR_RETURN_IF_ERROR(flush->plan_shared(world, logs));
-  for (const CopyTask& task : flush->tasks_) flush->bytes_total_ += task.size;
-  flush->share_bandwidth(world);
   // What will come, so that a later run can clean up or take it up again. Durable when it has to
   // be: before the summary.
   SCR_RETURN_IF_ERROR(
       write_rank2file(world, fs, flush->directory(), flush->files_, Durability::kVolatile));
+  if (!options.containers) SCR_RETURN_IF_ERROR(flush->make_parents(world));
+  SCR_RETURN_IF_ERROR(flush->plan_shared(world, logs));
+  for (const CopyTask& task : flush->tasks_) flush->bytes_total_ += task.size;
+  flush->share_bandwidth(world);
   return flush;
 }
 
 Result<std::unique_ptr<Flush>> Flush::adopt(Communicator& world, FileSystem& fs,
                                             const std::string& prefix,
                                             const DatasetDescriptor& dataset, RankFiles files,
-                                            bool keep_newer) {
+                                            const std::vector<std::string>& made, bool keep_newer) {
   FlushOptions options;
   options.keep_newer = keep_newer;
   std::unique_ptr<Flush> flush(new Flush(fs, prefix, dataset, options));
@@ -128,6 +129,7 @@ Result<std::unique_ptr<Flush>> Flush::adopt(Communicator& world, FileSystem& fs,
   SCR_RETURN_IF_ERROR(agree_all(world, status, "writing straight to the prefix directory"));
   SCR_RETURN_IF_ERROR(
       write_rank2file(world, fs, flush->directory(), flush->files_, Durability::kVolatile));
+  SCR_RETURN_IF_ERROR(flush->note_directories(world, made));
   flush->copied_ = true;
   return flush;
 }
@@ -254,9 +256,10 @@ Status Flush::make_parents(Communicator& world) {
   }
   const std::uint64_t deepest =
       world.all_reduce(levels.empty() ? 0 : levels.rbegin()->first + 1, ReduceOp::kMax);
+  std::vector<std::string> made;
   for (std::uint64_t level = 0; level < deepest; ++level) {
     for (const std::string& name : levels[level]) {
-      if (status.ok()) status = fs_.make_directories(prefix_ + "/" + name);
+      if (status.ok()) status = make_missing(fs_, prefix_, nullptr, name, made);
     }
     SCR_RETURN_IF_ERROR(agree_all(world, status, "making directories in the prefix directory"));
   }
@@ -266,7 +269,23 @@ Status Flush::make_parents(Communicator& world) {
         status = fs_.sync_directory(element.key.empty() ? prefix_ : prefix_ + "/" + element.key);
     }
   }
-  return agree_all(world, status, "making directories in the prefix directory");
+  SCR_RETURN_IF_ERROR(agree_all(world, status, "making directories in the prefix directory"));
+  return note_directories(world, made);
+}
+
+// Collective: those that were made on all ranks will go with the last dataset in them.
+Status Flush::note_directories(Communicator& world, const std::vector<std::string>& made) {
+  if (!world.any_true(!made.empty())) return {};
+  Hash send;
+  for (const std::string& name : made) send.at("0").at(name);
+  Hash receive;
+  Status status = exchange_hashes(world, send, receive);
+  std::vector<std::string> all;
+  for (const auto& process : receive.elements()) {
+    for (const auto& element : process.hash.elements()) all.push_back(element.key);
+  }
+  if (status.ok() && world.rank() == 0) status = note_made(fs_, prefix_, all);
+  return agree_all(world, status, "noting the directories that were made");
 }
 
 Status Flush::plan_containers(Communicator& world, Communicator& node,
@@ -471,7 +490,7 @@ void Flush::encode() {
   try {
     parity_.emplace(parity_writer());
     const double share = parity_->share_of(rank_, ranks_);
-    Pacer pacer(bandwidth_ * share, options_.copy.percent, progress_.cancel);
+    Pacer pacer(bandwidth_ * share, options_.copy.percent, progress_.cancel, options_.copy.clock);
     encode_status_ = parity_->write_share(rank_, ranks_, &pacer);
   } catch (const std::exception& error) {
     encode_status_ = internal_error(error.what());
@@ -486,13 +505,18 @@ Status Flush::collect_parity(Communicator& world) {
   return {};
 }
 
-// Own files, and with containers a share of the containers, get their final names.
-Status Flush::rename_own(Communicator& world) {
+// Own files, and with containers a share of the containers, get their final names. False if one of
+// them was not waiting for it any more.
+Result<bool> Flush::rename_own(Communicator& world) {
+  bool all_waited = true;
   std::set<std::string> directories;
   auto rename = [&](const std::string& base, const std::string& file) -> Status {
     directories.insert(parent_of(base + "/" + file));
     const std::string temporary = base + "/" + temporary_name(file, dataset_);
-    return put_in_place(fs_, temporary, base + "/" + file, options_.keep_newer);
+    SCR_ASSIGN_OR_RETURN(const bool waited,
+                         put_in_place(fs_, temporary, base + "/" + file, options_.keep_newer));
+    all_waited = all_waited && waited;
+    return {};
   };
   if (!summary_.containers) {
     for (const StoredFile& file : files_) SCR_RETURN_IF_ERROR(rename(prefix_, file.file));
@@ -508,7 +532,21 @@ Status Flush::rename_own(Communicator& world) {
     }
   }
   for (const std::string& name : directories) SCR_RETURN_IF_ERROR(fs_.sync_directory(name));
-  return {};
+  return all_waited;
+}
+
+// Another process that shares the prefix directory has been ending this flush, or somebody has
+// removed files: looks what came of it, and does what is left.
+Status Flush::end_with_others() {
+  const Status ended = roll_forward_directory(fs_, prefix_, directory_name_).status();
+  // Gone: it was ended, and perhaps replaced by a newer dataset since.
+  if (ended.code() == StatusCode::kNotFound) return {};
+  SCR_RETURN_IF_ERROR(ended);
+  SCR_ASSIGN_OR_RETURN(const Index index, read_index(fs_, prefix_));
+  const IndexEntry* entry = index.find_directory(directory_name_);
+  if (entry == nullptr || entry->complete) return {};
+  return corrupt(fmt::format("files of dataset {} ('{}') vanished before they got their names",
+                             dataset_.id, dataset_.name));
 }
 
 // From the summary on, this flush will be completed, by this run or a later one; so what it
@@ -544,9 +582,12 @@ Status Flush::finish(Communicator& world, Communicator& node) {
   Status status;
   if (world.rank() == 0) status = commit();
   SCR_RETURN_IF_ERROR(agree_all(world, status, "writing the summary"));
-  SCR_RETURN_IF_ERROR(agree_all(world, rename_own(world), "renaming flushed files"));
+  const auto all_waited = rename_own(world);
+  SCR_RETURN_IF_ERROR(agree_all(world, all_waited.status(), "renaming flushed files"));
+  const bool undisturbed = world.all_true(*all_waited);
   if (world.rank() == 0) {
-    status = add_to_index(fs_, prefix_, directory_name_, summary_, intent_.superseded);
+    status = undisturbed ? end_flush(fs_, prefix_, directory_name_, summary_, intent_.superseded)
+                         : end_with_others();
   }
   return agree_all(world, status, "updating the index");
 }

@@ -54,10 +54,11 @@ class Flush {
 
   // The same for files that the program has written to the prefix directory itself, under their
   // temporary names (SCR_CACHE_BYPASS): they are durable and `files` has their checksums, so there
-  // is nothing to copy.
+  // is nothing to copy. `made` are directories that this process has made for them.
   static Result<std::unique_ptr<Flush>> adopt(Communicator& world, FileSystem& fs,
                                               const std::string& prefix,
                                               const DatasetDescriptor& dataset, RankFiles files,
+                                              const std::vector<std::string>& made = {},
                                               bool keep_newer = false);
 
   // Not collective. Never throws; the outcome is for finish().
@@ -110,6 +111,7 @@ class Flush {
   Status take_directory_alone(bool& resumed);
   void share_bandwidth(Communicator& world);
   Status make_parents(Communicator& world);
+  Status note_directories(Communicator& world, const std::vector<std::string>& made);
   void plan_files(const std::string& cache_directory);
   Status plan_containers(Communicator& world, Communicator& node,
                          const std::string& cache_directory);
@@ -123,7 +125,8 @@ class Flush {
   Status collect_parity(Communicator& world);
   Status sync_plan();
   Status commit();
-  Status rename_own(Communicator& world);
+  Result<bool> rename_own(Communicator& world);
+  Status end_with_others();
 
   FileSystem& fs_;
   std::string prefix_;

@@ -11,6 +11,7 @@
 #include "flush/fetch.hpp"
 #include "flush/flush.hpp"
 #include "flush/index.hpp"
+#include "flush/made_directories.hpp"
 #include "flush/parity.hpp"
 #include "flush/rank_filemap.hpp"
 #include "flush/scan.hpp"
@@ -73,33 +74,64 @@ Status remove_temporary(FileSystem& fs, const Directory& prefix, const std::stri
   return removed.code() == StatusCode::kPermissionDenied ? Status() : removed;
 }
 
-// Removes the temporary files of a scavenge that was begun.
+// Removes the temporary files of a scavenge that was begun; adds where they were.
 Status remove_scavenged(FileSystem& fs, const std::string& prefix, const std::string& directory,
-                        const DatasetDescriptor& dataset) {
+                        const DatasetDescriptor& dataset, std::set<std::string>& directories) {
   SCR_ASSIGN_OR_RETURN(const auto base, fs.open_directory(prefix, /*no_follow=*/false));
   SCR_ASSIGN_OR_RETURN(const auto opened, fs.open_directory(directory));
   return for_each_scavenged(fs, *opened, dataset, [&](const FileMeta& meta) -> Status {
+    directories.insert(directory_of(meta.file));
     if (!meta.shared.empty())
       SCR_RETURN_IF_ERROR(remove_temporary(fs, *base, meta.shared, dataset));
     return remove_temporary(fs, *base, meta.file, dataset);
   });
 }
 
+// Redundancy files that the lists of a committed dataset have. What cannot be read lists none.
+Result<std::set<std::string>> listed_redundancy(FileSystem& fs, const std::string& directory) {
+  std::set<std::string> names;
+  const auto ranks = read_rank_count(fs, directory);
+  if (ranks.status().is_transient()) return ranks.status();
+  for (int block = 0; ranks.ok() && block < rank2file_block_count(*ranks); ++block) {
+    const auto files = read_rank2file_block(fs, directory, block);
+    if (files.status().is_transient()) return files.status();
+    if (!files.ok()) continue;
+    for (const auto& [rank, list] : *files) {
+      for (const StoredFile& file : list) {
+        if (!file.fetch) names.insert(file.file);
+      }
+    }
+  }
+  return names;
+}
+
 // What a scavenge needed besides the data: logs of shared files, then the rank filemaps, which list
-// them, and redundancy files.
+// them, and redundancy files, but for those that its dataset lists once it is `committed`.
 Status remove_scavenge_files(FileSystem& fs, const std::string& prefix,
-                             const std::string& directory_name, const DatasetDescriptor& dataset) {
+                             const std::string& directory_name, const DatasetDescriptor& dataset,
+                             bool committed) {
   const auto opened = fs.open_directory(prefix + "/.scr/" + directory_name);
   if (opened.status().code() == StatusCode::kNotFound) return {};
   SCR_RETURN_IF_ERROR(opened.status());
   SCR_ASSIGN_OR_RETURN(const auto base, fs.open_directory(prefix, /*no_follow=*/false));
+  std::set<std::string> directories;  // of logs; where the data is in containers, of nothing else
   SCR_RETURN_IF_ERROR(
       for_each_scavenged(fs, **opened, dataset, [&](const FileMeta& meta) -> Status {
-        return meta.shared.empty() ? Status() : remove_temporary(fs, *base, meta.file, dataset);
+        if (meta.shared.empty()) return {};
+        directories.insert(directory_of(meta.file));
+        return remove_temporary(fs, *base, meta.file, dataset);
       }));
+  SCR_RETURN_IF_ERROR(remove_made(fs, prefix, directories));
   SCR_ASSIGN_OR_RETURN(const auto entries, fs.list(At(**opened, ".")));
+  std::set<std::string> kept;
+  const bool any = std::ranges::any_of(
+      entries, [](const auto& found) { return is_redundancy_file_name(found.name); });
+  if (any && committed) {
+    SCR_ASSIGN_OR_RETURN(kept, listed_redundancy(fs, (*opened)->path()));
+  }
   for (const DirectoryEntry& found : entries) {
-    if (rank_of_filemap_name(found.name) || is_redundancy_file_name(found.name))
+    const bool unlisted = is_redundancy_file_name(found.name) && !kept.contains(found.name);
+    if (rank_of_filemap_name(found.name) || unlisted)
       SCR_RETURN_IF_ERROR(fs.remove_if_exists(At(**opened, found.name)));
   }
   return {};
@@ -115,7 +147,7 @@ Status for_each_file(FileSystem& fs, const std::string& prefix, const std::strin
     SCR_ASSIGN_OR_RETURN(auto files, read_rank2file_block(fs, directory, block));
     for (const auto& [rank, list] : files) {
       for (const StoredFile& file : list) {
-        if (!file.contained()) SCR_RETURN_IF_ERROR(action(prefix, file));
+        if (!file.contained() && file.fetch) SCR_RETURN_IF_ERROR(action(prefix, file));
       }
     }
   }
@@ -181,9 +213,11 @@ Result<bool> is_committed(FileSystem& fs, const std::string& directory) {
 // Removes the temporary files of a flush that was begun, then its directory.
 Status remove_begun(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
                     const DatasetDescriptor& owner) {
+  std::set<std::string> directories;
   Status status =
       for_each_file(fs, prefix, prefix + "/.scr/" + directory_name, nullptr,
                     [&](const std::string& base, const StoredFile& file) {
+                      directories.insert(directory_of(file.file));
                       return fs.remove_if_exists(base + "/" + temporary_name(file.file, owner));
                     });
   // Without a plan no data was written; with a damaged one nobody knows its names.
@@ -193,7 +227,9 @@ Status remove_begun(FileSystem& fs, const std::string& prefix, const std::string
   } else if (!status.ok() && status.code() != StatusCode::kNotFound) {
     return status;
   }
-  SCR_RETURN_IF_ERROR(remove_scavenged(fs, prefix, prefix + "/.scr/" + directory_name, owner));
+  SCR_RETURN_IF_ERROR(
+      remove_scavenged(fs, prefix, prefix + "/.scr/" + directory_name, owner, directories));
+  SCR_RETURN_IF_ERROR(remove_made(fs, prefix, directories));
   return remove_dataset_directory(fs, prefix, directory_name);
 }
 
@@ -225,22 +261,6 @@ Result<bool> is_in_place(FileSystem& fs, const std::string& prefix, const std::s
   return info.ok() && info->size == file.size;
 }
 
-// False if the file does not wait under its temporary name. Another process that ends the same
-// flush may be faster.
-Result<bool> rename_if_waiting(FileSystem& fs, const std::string& temporary,
-                               const std::string& path, bool keep_newer) {
-  SCR_ASSIGN_OR_RETURN(const bool waiting, fs.exists(temporary));
-  if (!waiting) return false;
-  const Status status = put_in_place(fs, temporary, path, keep_newer);
-  if (status.code() == StatusCode::kNotFound) {
-    SCR_ASSIGN_OR_RETURN(const bool waits_still, fs.exists(temporary));
-    if (!waits_still) return false;
-  }
-  SCR_RETURN_IF_ERROR(status);
-  SCR_RETURN_IF_ERROR(fs.sync_directory(At(std::filesystem::path(path).parent_path())));
-  return true;
-}
-
 // Gives the files of a committed dataset their names, but for `taken` ones.
 Result<Renamed> rename_waiting(FileSystem& fs, const std::string& prefix,
                                const std::string& directory, const Summary& summary,
@@ -254,9 +274,9 @@ Result<Renamed> rename_waiting(FileSystem& fs, const std::string& prefix,
           result.replaced = true;
           return fs.remove_if_exists(temporary);
         }
-        SCR_ASSIGN_OR_RETURN(const bool renamed,
-                             rename_if_waiting(fs, temporary, base + "/" + file.file, keep_newer));
-        if (renamed) return {};
+        const std::string path = base + "/" + file.file;
+        SCR_ASSIGN_OR_RETURN(const bool renamed, put_in_place(fs, temporary, path, keep_newer));
+        if (renamed) return fs.sync_directory(At(std::filesystem::path(path).parent_path()));
         SCR_ASSIGN_OR_RETURN(const bool there, is_in_place(fs, prefix, base, file));
         if (!there) {
           log::warning("'{}/{}' of dataset {} ('{}') is missing, or not the flushed one", base,
@@ -302,7 +322,7 @@ Status remove_replaced(FileSystem& fs, const std::string& prefix, const std::str
       "places",
       dataset.id, dataset.name);
   SCR_RETURN_IF_ERROR(remove_directories_of(fs, prefix, intent.superseded));
-  SCR_RETURN_IF_ERROR(remove_scavenge_files(fs, prefix, directory_name, dataset));
+  SCR_RETURN_IF_ERROR(remove_scavenge_files(fs, prefix, directory_name, dataset, false));
   return remove_dataset_directory(fs, prefix, directory_name);
 }
 
@@ -324,7 +344,7 @@ Result<bool> roll_forward_one(FileSystem& fs, const std::string& prefix,
   }
   summary.complete = summary.complete && renamed.whole;
   SCR_RETURN_IF_ERROR(remove_hash_file_temporaries(fs, directory));
-  SCR_RETURN_IF_ERROR(add_to_index(fs, prefix, directory_name, summary, intent.superseded));
+  SCR_RETURN_IF_ERROR(end_flush(fs, prefix, directory_name, summary, intent.superseded));
   return true;
 }
 
@@ -400,10 +420,6 @@ Result<bool> has_intent(FileSystem& fs, const std::string& directory) {
   return fs.exists(intent_path(directory));
 }
 
-Status remove_intent(FileSystem& fs, const std::string& directory) {
-  return fs.remove_if_exists(intent_path(directory));
-}
-
 Status sync_intent(FileSystem& fs, const std::string& directory) {
   return fs.sync_file(intent_path(directory));
 }
@@ -437,7 +453,7 @@ Result<std::optional<Intent>> take_up(FileSystem& fs, const std::string& prefix,
 
 Status forget_scavenged(FileSystem& fs, const std::string& prefix,
                         const std::string& directory_name, const DatasetDescriptor& dataset) {
-  return remove_scavenge_files(fs, prefix, directory_name, dataset);
+  return remove_scavenge_files(fs, prefix, directory_name, dataset, false);
 }
 
 Result<bool> roll_forward_dataset(FileSystem& fs, const std::string& prefix,
@@ -479,24 +495,69 @@ Result<bool> roll_forward_directory(FileSystem& fs, const std::string& prefix,
   return roll_forward_one(fs, prefix, directory_name, std::move(summary));
 }
 
-Status add_to_index(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
-                    const Summary& summary, const std::vector<Superseded>& superseded) {
+namespace {
+
+void put_in_index(Index& index, const std::string& directory_name, const Summary& summary) {
+  IndexEntry entry;
+  entry.directory = directory_name;
+  entry.dataset = summary.dataset;
+  entry.complete = summary.complete;
+  entry.flushed = timestamp_now();
+  index.put(std::move(entry));
+  const IndexEntry* current = index.find_directory(index.current());
+  const bool older = current != nullptr && current->id() > summary.dataset.id;
+  if (summary.complete && summary.dataset.is_checkpoint() && !older)
+    index.set_current(directory_name);
+}
+
+// What a flush does when its dataset is in the index.
+Status do_last_step(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
+                    const DatasetDescriptor& dataset, const std::vector<Superseded>& superseded) {
+  SCR_RETURN_IF_ERROR(remove_directories_of(fs, prefix, superseded));
+  SCR_RETURN_IF_ERROR(remove_scavenge_files(fs, prefix, directory_name, dataset, true));
+  return fs.remove_if_exists(intent_path(prefix + "/.scr/" + directory_name));
+}
+
+}  // namespace
+
+Status end_flush(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
+                 const Summary& summary, const std::vector<Superseded>& superseded) {
   SCR_RETURN_IF_ERROR(update_index(fs, prefix, [&](Index& index) -> Status {
-    IndexEntry entry;
-    entry.directory = directory_name;
-    entry.dataset = summary.dataset;
-    entry.complete = summary.complete;
-    entry.flushed = timestamp_now();
-    index.put(std::move(entry));
-    const IndexEntry* current = index.find_directory(index.current());
-    const bool older = current != nullptr && current->id() > summary.dataset.id;
-    if (summary.complete && summary.dataset.is_checkpoint() && !older)
-      index.set_current(directory_name);
+    SCR_ASSIGN_OR_RETURN(const bool unended, has_intent(fs, prefix + "/.scr/" + directory_name));
+    if (unended) put_in_index(index, directory_name, summary);
     return {};
   }));
-  SCR_RETURN_IF_ERROR(remove_directories_of(fs, prefix, superseded));
-  SCR_RETURN_IF_ERROR(remove_scavenge_files(fs, prefix, directory_name, summary.dataset));
-  return fs.remove_if_exists(intent_path(prefix + "/.scr/" + directory_name));
+  return do_last_step(fs, prefix, directory_name, summary.dataset, superseded);
+}
+
+Status end_last_step(FileSystem& fs, const std::string& prefix, const IndexEntry& entry) {
+  const auto intent = read_intent(fs, prefix + "/.scr/" + entry.directory);
+  if (intent.status().code() == StatusCode::kNotFound) return {};
+  if (intent.status().is_transient()) return intent.status();
+  return do_last_step(fs, prefix, entry.directory, entry.dataset,
+                      intent.ok() ? intent->superseded : std::vector<Superseded>());
+}
+
+Status end_flushes_of(FileSystem& fs, const std::string& prefix,
+                      const std::function<bool(const DatasetDescriptor&)>& leaving) {
+  SCR_ASSIGN_OR_RETURN(const Index index, read_index(fs, prefix));
+  for (const IndexEntry& entry : index.entries()) {
+    if (leaving(entry.dataset)) SCR_RETURN_IF_ERROR(end_last_step(fs, prefix, entry));
+  }
+  SCR_ASSIGN_OR_RETURN(const auto unended, find_unended(fs, prefix, index));
+  for (const Unended& flush : unended) {
+    if (!leaving(flush.dataset)) continue;
+    SCR_RETURN_IF_ERROR(roll_forward_directory(fs, prefix, flush.directory).status());
+  }
+  return {};
+}
+
+Status add_to_index(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
+                    const Summary& summary) {
+  return update_index(fs, prefix, [&](Index& index) -> Status {
+    put_in_index(index, directory_name, summary);
+    return {};
+  });
 }
 
 Status remove_dataset_directory(FileSystem& fs, const std::string& prefix,
@@ -529,14 +590,7 @@ Status roll_forward(FileSystem& fs, const std::string& prefix, std::vector<std::
   }
   // Cut between the index and the very last step: only the newest flush can be.
   if (index.entries().empty()) return {};
-  const IndexEntry& last = index.entries().front();
-  const std::string newest = prefix + "/.scr/" + last.directory;
-  const auto intent = read_intent(fs, newest);
-  if (intent.status().code() == StatusCode::kNotFound) return {};
-  if (intent.status().is_transient()) return intent.status();
-  if (intent.ok()) SCR_RETURN_IF_ERROR(remove_directories_of(fs, prefix, intent->superseded));
-  SCR_RETURN_IF_ERROR(remove_scavenge_files(fs, prefix, last.directory, last.dataset));
-  return fs.remove_if_exists(intent_path(newest));
+  return end_last_step(fs, prefix, index.entries().front());
 }
 
 namespace {

@@ -6,6 +6,7 @@
 //   indexed    in the index, flush.scr gone
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@
 namespace scr::flush {
 
 class Index;
+struct IndexEntry;
 
 // Whose flush a dataset directory is for, and how the data will be laid out there.
 struct Intent {
@@ -37,7 +39,6 @@ Result<Intent> read_intent(FileSystem& fs, const std::string& directory);
 Status write_intent(FileSystem& fs, const std::string& directory, const Intent& intent,
                     Durability durability);
 Result<bool> has_intent(FileSystem& fs, const std::string& directory);
-Status remove_intent(FileSystem& fs, const std::string& directory);
 // Makes durable what was written without being.
 Status sync_intent(FileSystem& fs, const std::string& directory);
 // The directory of a flush of this very dataset that was begun and not committed; empty if there is
@@ -72,10 +73,25 @@ Result<std::vector<Unended>> find_unended(FileSystem& fs, const std::string& pre
 Result<bool> roll_forward_directory(FileSystem& fs, const std::string& prefix,
                                     const std::string& directory_name);
 
-// Adds a committed dataset to the index, makes it current if it is complete and not older than the
-// current one, removes what is left of those it supersedes, and ends its flush.
+// Ends a committed flush whose files have their names: adds the dataset to the index, removes what
+// is left of those it supersedes, and the intent. Where the intent is gone already another process
+// has ended the flush; the index stays as it is then, for the dataset may have left it since.
+Status end_flush(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
+                 const Summary& summary, const std::vector<Superseded>& superseded);
+// What the flush of a dataset of the index has left to do, if it was cut, or failed, at the very
+// last step. To be done before the dataset leaves the index: with its intent, a later start would
+// take it for one to be ended, and bring it back.
+Status end_last_step(FileSystem& fs, const std::string& prefix, const IndexEntry& entry);
+
+// Ends all that flushes of datasets which are about to leave the index have left to do, so that
+// they do not come back: those that were committed and did not reach the index, too.
+Status end_flushes_of(FileSystem& fs, const std::string& prefix,
+                      const std::function<bool(const DatasetDescriptor&)>& leaving);
+
+// Adds a dataset that is whole in the prefix directory to the index, and makes it current if it is
+// complete and not older than the current one.
 Status add_to_index(FileSystem& fs, const std::string& prefix, const std::string& directory_name,
-                    const Summary& summary, const std::vector<Superseded>& superseded = {});
+                    const Summary& summary);
 
 // Removes our own files of a dataset directory (summary, rank2file, containers, temporary ones),
 // then the directory; what else is in it stays, and is named in the error.

@@ -11,6 +11,7 @@
 #include "flush/confined_files.hpp"
 #include "flush/flush.hpp"
 #include "flush/intent.hpp"
+#include "flush/made_directories.hpp"
 #include "flush/rank_filemap.hpp"
 #include "redundancy/stored_descriptor.hpp"
 
@@ -225,7 +226,9 @@ class NodeCopier {
       if (meta.type != FileType::kFull || lies_in_container(layout_, meta)) continue;
       const std::string parent = parent_of(meta.file);
       if (parent.empty() || !made_.insert(parent).second) continue;
-      SCR_RETURN_IF_ERROR(fs_.make_directories(At(*prefix_, parent)));
+      std::vector<std::string> made;
+      SCR_RETURN_IF_ERROR(make_missing(fs_, job_.prefix, prefix_.get(), parent, made));
+      SCR_RETURN_IF_ERROR(note_made(fs_, job_.prefix, made));
       for (std::string name = parent; !name.empty(); name = parent_of(name)) {
         const std::string above = parent_of(name);
         SCR_RETURN_IF_ERROR(fs_.sync_directory(At(*prefix_, above.empty() ? "." : above)));

@@ -4,6 +4,8 @@
 
 #include "core/base/path.hpp"
 #include "flush/flush.hpp"
+#include "flush/intent.hpp"
+#include "flush/made_directories.hpp"
 #include "flush/summary.hpp"
 
 namespace scr::flush {
@@ -43,12 +45,97 @@ Status remove_from(FileSystem& fs, const Directory& prefix, const std::string& d
 
 }  // namespace
 
+namespace {
+
+// What the names of temporary files of one dataset end with.
+std::string name_end_of(const DatasetDescriptor& dataset) {
+  return temporary_name("", dataset).substr(1);
+}
+
+// ".<name>.scr-<id>-<time>.tmp": the part from ".scr-" on; empty if it is no such name.
+std::string name_end_of(const std::string& name) {
+  const std::size_t start = name.rfind(".scr-");
+  if (!name.starts_with('.') || !name.ends_with(".tmp") || start == std::string::npos) return {};
+  const std::string_view numbers =
+      std::string_view(name).substr(start + 5, name.size() - start - 9);
+  const std::size_t dash = numbers.find('-');
+  const bool sound =
+      dash != std::string_view::npos && dash > 0 && dash + 1 < numbers.size() &&
+      numbers.substr(0, dash).find_first_not_of("0123456789") == std::string::npos &&
+      numbers.substr(dash + 1).find_first_not_of("0123456789abcdef") == std::string::npos;
+  return sound ? name.substr(start) : std::string();
+}
+
+// Endings of names that belong to somebody: of each dataset directory, whatever its state. One
+// whose files cannot be read may be anybody's, which is an error.
+Result<std::set<std::string>> wanted_name_ends(FileSystem& fs, const std::string& prefix) {
+  std::set<std::string> ends;
+  SCR_ASSIGN_OR_RETURN(const auto entries, fs.list(prefix + "/.scr"));
+  for (const DirectoryEntry& entry : entries) {
+    if (entry.type != FileInfo::Type::kDirectory || !entry.name.starts_with("scr.dataset."))
+      continue;
+    const std::string directory = prefix + "/.scr/" + entry.name;
+    const auto intent = read_intent(fs, directory);
+    const auto summary = read_summary(fs, directory);
+    if (intent.ok()) ends.insert(name_end_of(intent->dataset));
+    if (summary.ok()) ends.insert(name_end_of(summary->dataset));
+    if (intent.ok() || summary.ok()) continue;
+    const bool nobodys = intent.status().code() == StatusCode::kNotFound &&
+                         summary.status().code() == StatusCode::kNotFound;
+    if (!nobodys) {
+      return failed_precondition(fmt::format(
+          "nobody knows whose '{}' is: {}", directory,
+          (summary.status().code() == StatusCode::kNotFound ? intent.status() : summary.status())
+              .message()));
+    }
+  }
+  return ends;
+}
+
+}  // namespace
+
+Result<std::vector<StrayFile>> find_strays(FileSystem& fs, const std::string& prefix) {
+  SCR_ASSIGN_OR_RETURN(const auto wanted, wanted_name_ends(fs, prefix));
+  SCR_ASSIGN_OR_RETURN(const auto opened, fs.open_directory(prefix, /*no_follow=*/false));
+  std::vector<StrayFile> strays;
+  std::vector<std::string> left = {"."};
+  while (!left.empty()) {
+    const std::string directory = std::move(left.back());
+    left.pop_back();
+    const auto entries = fs.list(At(*opened, directory));
+    if (entries.status().code() == StatusCode::kNotFound) continue;
+    SCR_RETURN_IF_ERROR(entries.status());
+    for (const DirectoryEntry& entry : *entries) {
+      const std::string path = directory == "." ? entry.name : directory + "/" + entry.name;
+      if (entry.type == FileInfo::Type::kDirectory && path != ".scr") left.push_back(path);
+      if (entry.type != FileInfo::Type::kRegular) continue;
+      const std::string end = name_end_of(entry.name);
+      if (end.empty() || wanted.contains(end)) continue;
+      const auto info = fs.info(At(*opened, path));
+      if (info.ok()) strays.push_back({path, info->size});
+    }
+  }
+  return strays;
+}
+
+Status remove_strays(FileSystem& fs, const std::string& prefix,
+                     const std::vector<StrayFile>& strays, std::vector<StrayFile>& removed) {
+  SCR_ASSIGN_OR_RETURN(const auto opened, fs.open_directory(prefix, /*no_follow=*/false));
+  std::set<std::string> directories;
+  for (const StrayFile& stray : strays) {
+    SCR_RETURN_IF_ERROR(fs.remove_if_exists(At(*opened, stray.file)));
+    directories.insert(directory_of(stray.file));
+    removed.push_back(stray);
+  }
+  return remove_made(fs, prefix, directories);
+}
+
 Status remove_orphans(FileSystem& fs, const std::string& prefix,
                       const std::set<std::string>& directories, const DatasetDescriptor& dataset) {
   SCR_ASSIGN_OR_RETURN(const bool committed, is_committed(fs, prefix, dataset));
   if (committed) return {};
   SCR_ASSIGN_OR_RETURN(const auto opened, fs.open_directory(prefix, /*no_follow=*/false));
-  const std::string name_end = temporary_name("", dataset).substr(1);
+  const std::string name_end = name_end_of(dataset);
   for (const std::string& directory : directories)
     SCR_RETURN_IF_ERROR(remove_from(fs, *opened, directory, name_end));
   return {};

@@ -7,6 +7,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "core/base/dataset.hpp"
 #include "core/base/filesystem.hpp"
@@ -19,5 +20,21 @@ namespace scr::flush {
 // large.
 Status remove_orphans(FileSystem& fs, const std::string& prefix,
                       const std::set<std::string>& directories, const DatasetDescriptor& dataset);
+
+// A temporary file of a dataset that is neither committed nor being flushed.
+struct StrayFile {
+  std::string file;  // below the prefix directory
+  std::uint64_t size = 0;
+};
+
+// Looks for them in the whole prefix directory, however many files it has: remove_orphans() knows
+// only where ranks of nodes that are left wrote to. Nobody may be writing there (flush/save.hpp,
+// lock_prefix): a dataset that bypasses the cache has no other name while it is written. No
+// symbolic link is followed.
+Result<std::vector<StrayFile>> find_strays(FileSystem& fs, const std::string& prefix);
+
+// Removes them, and the directories that we made for them. `removed` gets those that are gone.
+Status remove_strays(FileSystem& fs, const std::string& prefix,
+                     const std::vector<StrayFile>& strays, std::vector<StrayFile>& removed);
 
 }  // namespace scr::flush

@@ -149,7 +149,6 @@ Status ParityWriter::encode_group(const ContainerGroup& group, int rank, int ran
        window += static_cast<std::uint64_t>(ranks)) {
     if (pacer != nullptr && pacer->cancelled())
       return {StatusCode::kUnavailable, "writing parity was cancelled"};
-    const double start = Pacer::now();
     const std::uint64_t offset = window * kWindow;
     const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(kWindow, length - offset));
     SCR_RETURN_IF_ERROR(coder.compute(inputs, offset, part));
@@ -158,7 +157,7 @@ Status ParityWriter::encode_group(const ContainerGroup& group, int rank, int ran
       checksums_[{group.first_parity + i, window}] = crc32(coder.output(i, part));
     }
     // What is read counts, too: the limit is for the parallel file system.
-    if (pacer != nullptr) pacer->pause(part * (inputs.size() + outputs.size()), start);
+    if (pacer != nullptr) pacer->pause(part * (inputs.size() + outputs.size()));
   }
   for (auto& file : outputs) {
     SCR_RETURN_IF_ERROR(file->sync());

@@ -214,7 +214,9 @@ Result<RankFiles> read_rank2file(Communicator& comm, FileSystem& fs, const std::
   Hash receive;
   SCR_RETURN_IF_ERROR(exchange_hashes(*block, send, receive));
   const Hash* mine = receive.get("0");
-  return rank_files_from_hash(mine ? *mine : Hash());
+  SCR_ASSIGN_OR_RETURN(RankFiles files, rank_files_from_hash(mine ? *mine : Hash()));
+  std::erase_if(files, [](const StoredFile& file) { return !file.fetch; });
+  return files;
 }
 
 }  // namespace scr::flush

@@ -23,7 +23,9 @@ struct StoredFile {
   std::uint64_t size = 0;
   std::uint32_t crc = 0;
   std::optional<std::int64_t> mtime_ns = {};  // of a plain file, as the flush left it; a hint
-  bool fetch = true;  // false (NOFETCH): redundancy data, which is not brought back to the cache
+  // False (NOFETCH): redundancy data that a scavenge has brought, which lies beside the summary and
+  // is not brought back to the cache.
+  bool fetch = true;
   // Several processes wrote it together; it is read where it is, and not brought to the cache.
   bool shared = false;
   bool to_cache() const { return fetch && !shared; }
@@ -45,8 +47,8 @@ Status write_rank2file(Communicator& comm, FileSystem& fs, const std::string& di
                        const RankFiles& mine, Durability durability = Durability::kDurable);
 // Makes durable what `rank` has written of it without being.
 Status sync_rank2file(FileSystem& fs, const std::string& directory, int rank);
-// Collective: the files of this rank. Fails on all ranks if any block is damaged, or if the number
-// of ranks differs (kFailedPrecondition).
+// Collective: the files of this rank, without redundancy data. Fails on all ranks if any block is
+// damaged, or if the number of ranks differs (kFailedPrecondition).
 Result<RankFiles> read_rank2file(Communicator& comm, FileSystem& fs, const std::string& directory);
 
 // Without other processes: for commands.

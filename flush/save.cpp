@@ -107,6 +107,24 @@ Choice choose(const std::vector<CandidateDataset>& candidates, const Index& inde
   return choice;
 }
 
+// Of one process that worked alone: its numbers say nothing about datasets of others in the index.
+Choice choose_of_one(const std::vector<CandidateDataset>& candidates, const Index& index) {
+  Choice choice;
+  bool newest_is_safe = false;
+  for (auto candidate = candidates.rbegin(); candidate != candidates.rend(); ++candidate) {
+    const DatasetDescriptor& dataset = candidate->dataset;
+    if (!dataset.complete) continue;
+    const bool safe = candidate->in_prefix || is_in_index(index, dataset);
+    if (dataset.output) {
+      if (!safe) choice.outputs.push_back(*candidate);
+    } else if (dataset.is_checkpoint()) {
+      newest_is_safe = newest_is_safe || safe;
+      if (!newest_is_safe) choice.checkpoints.push_back(*candidate);
+    }
+  }
+  return choice;
+}
+
 // --- one dataset
 
 class Saver {
@@ -376,6 +394,54 @@ Result<SaveOutcome> save_datasets(FileSystem& fs, const SaveRequest& request) {
   }
   for (const CandidateDataset& candidate : choice.outputs)
     outcome.datasets.push_back(saver.save(candidate));
+  return outcome;
+}
+
+namespace {
+
+// What is to be saved of one process that worked alone, and by whom.
+struct AloneWork {
+  const AloneProcess* process = nullptr;
+  Saver* saver = nullptr;
+  std::vector<CandidateDataset> candidates;  // of which one is enough, best first
+};
+
+void save_work(const AloneWork& work, SaveOutcome& outcome) {
+  for (const CandidateDataset& candidate : work.candidates) {
+    outcome.datasets.push_back(work.saver->save(candidate));
+    SavedDataset& saved = outcome.datasets.back();
+    saved.job_id = work.process->job_id;
+    if (saved.state == SaveState::kSaved || saved.state == SaveState::kThere) return;
+  }
+}
+
+}  // namespace
+
+Result<SaveOutcome> save_alone_processes(FileSystem& fs,
+                                         const std::vector<AloneProcess>& processes) {
+  SaveOutcome outcome;
+  if (processes.empty()) return outcome;
+  SCR_ASSIGN_OR_RETURN(const Index index, read_index(fs, processes.front().request.job.prefix));
+  std::vector<std::unique_ptr<Saver>> savers;
+  std::vector<AloneWork> works;
+  for (const AloneProcess& process : processes) {
+    Saver& saver = *savers.emplace_back(std::make_unique<Saver>(fs, process.request, outcome));
+    const auto candidates = saver.survey();
+    if (!candidates.ok()) {
+      outcome.problems.push_back(
+          fmt::format("job {}: {}", process.job_id, candidates.status().message()));
+      continue;
+    }
+    Choice choice = choose_of_one(*candidates, index);
+    for (CandidateDataset& output : choice.outputs)
+      works.push_back({&process, &saver, {std::move(output)}});
+    if (!choice.checkpoints.empty())
+      works.push_back({&process, &saver, std::move(choice.checkpoints)});
+  }
+  std::ranges::stable_sort(
+      works, {}, [](const AloneWork& work) { return work.candidates.front().dataset.created; });
+  for (const AloneWork& work : works) save_work(work, outcome);
+  outcome.unknown.clear();  // who asks knows what there should be
   return outcome;
 }
 

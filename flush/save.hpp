@@ -58,6 +58,7 @@ std::string_view save_state_name(SaveState state);  // saved, there, unrecoverab
 
 struct SavedDataset {
   DatasetDescriptor dataset;
+  std::string job_id;  // of the process that worked alone; empty: of the job itself
   SaveState state = SaveState::kFailed;
   std::string message;       // why not
   std::string directory;     // below .scr
@@ -79,6 +80,17 @@ struct SaveOutcome {
 };
 
 Result<SaveOutcome> save_datasets(FileSystem& fs, const SaveRequest& request);
+
+// Saves what several processes left that each worked alone, with a cache of its own (`job.control`)
+// and numbers of its own for its datasets: every output of each, and its newest checkpoint. The
+// oldest first, by the time they were created, so that of two files with one name the newer one
+// stays. A process whose cache cannot be read keeps nobody from saving the others.
+struct AloneProcess {
+  std::string job_id;
+  SaveRequest request;
+};
+Result<SaveOutcome> save_alone_processes(FileSystem& fs,
+                                         const std::vector<AloneProcess>& processes);
 
 // Keeps programs and other commands away from a prefix directory as long as it lives.
 // kFailedPrecondition if somebody works there, for longer than `patience`.

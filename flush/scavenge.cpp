@@ -42,6 +42,23 @@ RankFiles stored_files(const ScannedRank& rank) {
   return files;
 }
 
+// Redundancy files that were needed stay, beside the summary: a fetch passes over them (NOFETCH of
+// seed 003). Copies of other ranks' files (PARTNER) do not: those files are there themselves.
+void add_redundancy(const ScannedRank& rank, RankFiles& files) {
+  for (const FileMeta& meta : rank.entry.files) {
+    const bool parity = meta.type == FileType::kXor || meta.type == FileType::kReedSolomon;
+    if (!parity || !meta.complete || !meta.crc) continue;
+    // The application has a file of that name: the list has room for one.
+    if (std::ranges::find(files, meta.file, &StoredFile::file) != files.end()) continue;
+    StoredFile file;
+    file.file = meta.file;
+    file.size = meta.size;
+    file.crc = *meta.crc;
+    file.fetch = false;
+    files.push_back(std::move(file));
+  }
+}
+
 // The segments of all files fill the stream without a gap and without an overlap.
 Status check_stream(const std::map<int, RankFiles>& ranks, std::uint64_t container_size,
                     std::uint64_t& stream) {
@@ -85,6 +102,7 @@ class Committer {
     } else {
       SCR_ASSIGN_OR_RETURN(intent.superseded, superseded_by(ranks));
     }
+    for (const auto& [rank, scanned] : scan_.ranks) add_redundancy(scanned, ranks.at(rank));
     SCR_RETURN_IF_ERROR(write_ranks(ranks));
     SCR_RETURN_IF_ERROR(write_intent(fs_, directory_, intent, Durability::kDurable));
     SCR_RETURN_IF_ERROR(fs_.sync_directory(prefix_ + "/.scr"));

@@ -10,6 +10,7 @@
 #include "core/base/text.hpp"
 #include "core/mpi/single_communicator.hpp"
 #include "flush/flush.hpp"
+#include "flush/made_directories.hpp"
 #include "flush/rank_filemap.hpp"
 #include "flush/scavenge.hpp"
 #include "flush/segmented_file.hpp"
@@ -200,14 +201,14 @@ class Rebuilder {
   }
 
   Status make_parents(const FilemapEntry& entry) {
+    std::vector<std::string> made;
     for (const FileMeta& meta : entry.files) {
-      const std::size_t slash = meta.file.rfind('/');
-      if (meta.type != FileType::kFull || lies_in_container(scan_.layout, meta) ||
-          slash == std::string::npos)
+      const std::string parent = directory_of(meta.file);
+      if (meta.type != FileType::kFull || lies_in_container(scan_.layout, meta) || parent.empty())
         continue;
-      SCR_RETURN_IF_ERROR(fs_.make_directories(At(*prefix_, meta.file.substr(0, slash))));
+      SCR_RETURN_IF_ERROR(make_missing(fs_, prefix_path_, prefix_.get(), parent, made));
     }
-    return {};
+    return note_made(fs_, prefix_path_, made);
   }
 
   Status write_rank(int rank, ScannedRank& scanned) {
@@ -303,16 +304,16 @@ class Rebuilder {
     for (const redundancy::HostedMember& member : members) {
       const redundancy::Member& who = set.members[static_cast<std::size_t>(member.index)];
       if (!member.rebuilt || who.guest) continue;
-      SCR_RETURN_IF_ERROR(finish_rank(who.rank, member.content.files));
+      SCR_RETURN_IF_ERROR(finish_rank(who.rank, member.content));
       rebuilt_.insert(who.rank);
     }
     return {};
   }
 
   // The files of a rank are new, and their checksums right: makes them durable and says so.
-  Status finish_rank(int rank, const std::vector<FileMeta>& files) {
+  Status finish_rank(int rank, const redundancy::MemberFiles& content) {
     ScannedRank& scanned = ranks_.at(rank);
-    for (const FileMeta& meta : files) {
+    for (const FileMeta& meta : content.files) {
       if (lies_in_container(scan_.layout, meta)) {
         SCR_RETURN_IF_ERROR(sum_segments(meta, scanned.descriptor.segments.at(meta.file)));
       } else {
@@ -326,6 +327,8 @@ class Rebuilder {
       *listed = meta;
       listed->complete = true;
     }
+    SCR_RETURN_IF_ERROR(fs_.sync_file(At(*directory_, content.redundancy.file)));
+    scanned.entry.put(content.redundancy);
     return write_rank(rank, scanned);
   }
 

@@ -41,6 +41,16 @@ Result<bool> has_newer(FileSystem& fs, const std::string& path, const std::strin
   return marker.ok() && !*marker;
 }
 
+Status put(FileSystem& fs, const std::string& temporary, const std::string& path, bool keep_newer) {
+  bool newer = false;
+  if (keep_newer) {
+    SCR_ASSIGN_OR_RETURN(newer, has_newer(fs, path, temporary));
+  }
+  if (!newer) return fs.rename(temporary, path);
+  log::info("'{}' has been written anew since: the flushed copy is not put there", path);
+  return fs.remove(temporary);
+}
+
 // Whether there is a file at the name. A marker holds the place of the flushed file itself.
 Result<bool> is_taken(FileSystem& fs, const std::string& path) {
   auto info = fs.info(path);
@@ -157,7 +167,7 @@ Status add_listed_names(Communicator& world, FileSystem& fs, const std::string& 
       if (!ranks.ok()) continue;
       for (const auto& [rank, files] : *ranks) {
         for (const StoredFile& file : files) {
-          if (file.contained()) continue;
+          if (file.contained() || !file.fetch) continue;
           send.at(home_of(file.file, world.size()))
               .at(kOld)
               .at(file.file)
@@ -226,15 +236,15 @@ bool is_newer(const DatasetDescriptor& dataset, const DatasetDescriptor& than) {
   return std::tie(dataset.created, dataset.id) > std::tie(than.created, than.id);
 }
 
-Status put_in_place(FileSystem& fs, const std::string& temporary, const std::string& path,
-                    bool keep_newer) {
-  bool newer = false;
-  if (keep_newer) {
-    SCR_ASSIGN_OR_RETURN(newer, has_newer(fs, path, temporary));
+Result<bool> put_in_place(FileSystem& fs, const std::string& temporary, const std::string& path,
+                          bool keep_newer) {
+  const Status status = put(fs, temporary, path, keep_newer);
+  if (status.code() == StatusCode::kNotFound) {
+    SCR_ASSIGN_OR_RETURN(const bool waits, fs.exists(temporary));
+    if (!waits) return false;
   }
-  if (!newer) return fs.rename(temporary, path);
-  log::info("'{}' has been written anew since: the flushed copy is not put there", path);
-  return fs.remove(temporary);
+  SCR_RETURN_IF_ERROR(status);
+  return true;
 }
 
 Result<std::vector<Superseded>> find_superseded(Communicator& world, FileSystem& fs,

@@ -41,9 +41,10 @@ Result<std::vector<Superseded>> find_superseded(Communicator& world, FileSystem&
                                                 const RankFiles& mine, bool keep_newer = false);
 
 // Gives a flushed file its name. With `keep_newer` a file there that was written anew since, past
-// the cache, stays, and the flushed one goes. Durable once the directory is synced.
-Status put_in_place(FileSystem& fs, const std::string& temporary, const std::string& path,
-                    bool keep_newer);
+// the cache, stays, and the flushed one goes. Durable once the directory is synced. False if the
+// file does not wait under its temporary name: another process that ends the same flush was faster.
+Result<bool> put_in_place(FileSystem& fs, const std::string& temporary, const std::string& path,
+                          bool keep_newer);
 
 // Takes them out of the index. Not collective; may be done again.
 Status drop_from_index(FileSystem& fs, const std::string& prefix,

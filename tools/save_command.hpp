@@ -71,6 +71,7 @@ inline void print_json(const flush::SaveOutcome& outcome) {
   all["datasets"] = nlohmann::ordered_json::array();
   for (const flush::SavedDataset& saved : outcome.datasets) {
     all["datasets"].push_back({{"id", saved.dataset.id},
+                               {"job", saved.job_id},
                                {"name", saved.dataset.name},
                                {"state", flush::save_state_name(saved.state)},
                                {"directory", saved.directory},
@@ -88,8 +89,9 @@ inline void print_json(const flush::SaveOutcome& outcome) {
 
 inline void print_text(const flush::SaveOutcome& outcome) {
   for (const flush::SavedDataset& saved : outcome.datasets) {
-    const std::string what =
+    std::string what =
         fmt::format("dataset {} '{}'", saved.dataset.id, text::escape(saved.dataset.name));
+    if (!saved.job_id.empty()) what += fmt::format(" of job {}", text::escape(saved.job_id));
     switch (saved.state) {
       case flush::SaveState::kSaved:
         fmt::print("{}: saved, {} in {} file(s), {} rank(s) rebuilt\n", what,

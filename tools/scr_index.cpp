@@ -12,7 +12,9 @@
 #include "core/base/progress.hpp"
 #include "core/base/text.hpp"
 #include "flush/fetch.hpp"
+#include "flush/orphans.hpp"
 #include "flush/parity.hpp"
+#include "flush/save.hpp"
 #include "tools/command.hpp"
 #include "tools/index/extract.hpp"
 #include "tools/index/find_expression.hpp"
@@ -46,6 +48,8 @@ struct Options {
   bool build = false;
   bool check = false;
   bool verify_all = false;
+  bool clean = false;
+  bool dry_run = false;
   std::string add;
   std::string drop;
   std::string remove;
@@ -403,7 +407,32 @@ Status current(FileSystem& fs, const Options& options) {
   return {};
 }
 
+// Temporary files that nobody lists any more.
+Status clean(FileSystem& fs, const Options& options) {
+  SCR_ASSIGN_OR_RETURN(const auto lock, scr::flush::lock_prefix(fs, options.prefix, {}));
+  SCR_ASSIGN_OR_RETURN(const auto strays, scr::flush::find_strays(fs, options.prefix));
+  std::vector<scr::flush::StrayFile> gone;
+  const Status status =
+      options.dry_run ? Status() : scr::flush::remove_strays(fs, options.prefix, strays, gone);
+  if (options.dry_run) gone = strays;
+  ordered_json json = {{"dry_run", options.dry_run}, {"files", ordered_json::array()}};
+  std::uint64_t bytes = 0;
+  for (const auto& stray : gone) {
+    bytes += stray.size;
+    json["files"].push_back({{"file", stray.file}, {"bytes", stray.size}});
+    if (!options.json)
+      fmt::print("{}: {}\n", options.dry_run ? "would remove" : "removed", escape(stray.file));
+  }
+  if (options.json) {
+    fmt::print("{}", dump(json));
+  } else {
+    fmt::print("{} file(s), {}\n", gone.size(), size_text(bytes));
+  }
+  return status;
+}
+
 Status run(FileSystem& fs, const Options& options) {
+  if (options.clean) return clean(fs, options);
   if (options.build) return build(fs, options);
   if (!options.add.empty()) return add(fs, options);
   if (options.show_current) return current(fs, options);
@@ -464,6 +493,9 @@ void define_actions(CLI::App& app, Options& options) {
       ->type_name("NAME");
   actions->add_option("-v,--verify", options.verify, "Read NAME and compare every checksum")
       ->type_name("NAME");
+  actions->add_flag("--clean", options.clean,
+                    "Remove temporary files of datasets that were cut and that nobody will end, "
+                    "wherever they are; the program must have ended");
   actions->add_flag("--verify-all", options.verify_all, "The same for all datasets");
   actions->require_option(0, 1);
 }
@@ -490,6 +522,7 @@ void define(CLI::App& app, Options& options) {
   app.add_flag(
       "--repair", options.repair,
       "With --verify: rebuild damaged and lost containers from parity, then read all again");
+  app.add_flag("-n,--dry-run", options.dry_run, "With --clean: only say what would be removed");
   app.add_flag("--no-cache", options.no_cache, "Leave the cache of this node out");
   app.add_flag("--progress", options.progress,
                "Show progress also if standard error is no terminal");

@@ -71,42 +71,61 @@ Status run_on_nodes(const RemoteShell& shell, const SaveJobOptions& options,
   return {};
 }
 
-// What processes that worked alone left is saved if it is all of one of them, as with a serial
-// program: ids of datasets tell of one job only which of two copies of a file is the newer one.
-Status save_alone(const JobSettings& job, const RemoteShell& shell, const SaveJobOptions& options,
-                  const flush::SaveRequest& all, flush::SaveOutcome& outcome) {
+// What a node says to have in the cache of a process that worked alone.
+struct FoundAlone {
+  std::string host;
+  AloneDataset dataset;
+};
+
+std::vector<FoundAlone> find_alone(const JobSettings& job, const RemoteShell& shell,
+                                   const SaveJobOptions& options,
+                                   const std::vector<std::string>& nodes) {
   const Words ask = {find_installation().bin + "/scr_flush_file", "--dir", job.control_directory(),
                      "--list-alone", "--json"};
-  std::vector<std::pair<std::string, AloneDataset>> found;
-  std::set<std::pair<std::string, std::string>> jobs;
-  for (const RemoteResult& answer :
-       shell.run(all.nodes, ask, {.timeout = options.answer_timeout})) {
-    for (AloneDataset& one : parse_alone_datasets(answer.process.output, job.info().job_id)) {
-      jobs.emplace(answer.host, one.job_id);
-      found.emplace_back(answer.host, std::move(one));
-    }
+  std::vector<FoundAlone> found;
+  for (const RemoteResult& answer : shell.run(nodes, ask, {.timeout = options.answer_timeout})) {
+    for (AloneDataset& one : parse_alone_datasets(answer.process.output, job.info().job_id))
+      found.push_back({answer.host, std::move(one)});
   }
-  if (jobs.size() == 1) {
-    const auto& [host, job_id] = *jobs.begin();
-    flush::SaveRequest request = all;
-    request.job.control =
-        fmt::format("{}{}", job.control_directory(), job_id.substr(job.info().job_id.size()));
-    request.nodes = {host};
-    SCR_ASSIGN_OR_RETURN(flush::SaveOutcome saved, flush::save_datasets(job.fs(), request));
-    std::ranges::move(saved.datasets, std::back_inserter(outcome.datasets));
-    std::ranges::move(saved.problems, std::back_inserter(outcome.problems));
-    return {};
-  }
-  for (auto& [host, one] : found) {
+  return found;
+}
+
+// None is forgotten: one that nobody could save is told, with what the user can do.
+void tell_of_unsaved(const std::vector<FoundAlone>& found, flush::SaveOutcome& outcome) {
+  for (const auto& [host, one] : found) {
+    const bool tried = std::ranges::any_of(outcome.datasets, [&](const auto& saved) {
+      return saved.job_id == one.job_id && saved.dataset.id == one.id;
+    });
+    if (tried) continue;
     flush::SavedDataset saved;
+    saved.job_id = one.job_id;
     saved.dataset.id = one.id;
-    saved.dataset.name = std::move(one.name);
+    saved.dataset.name = one.name;
     saved.message = fmt::format(
-        "several processes worked alone; it is in the cache of {}: scr_scavenge --jobid {} "
-        "--nodes {} --id {}, the oldest first",
-        host, one.job_id, host, one.id);
+        "it should be in the cache of {0}, but was not found there; try 'scr_scavenge --jobid {1} "
+        "--nodes {0} --id {2}'",
+        host, one.job_id, one.id);
     outcome.datasets.push_back(std::move(saved));
   }
+}
+
+// What processes that worked alone left, such as serial programs: each has a job of its own.
+Status save_alone(const JobSettings& job, const RemoteShell& shell, const SaveJobOptions& options,
+                  const flush::SaveRequest& all, flush::SaveOutcome& outcome) {
+  const std::vector<FoundAlone> found = find_alone(job, shell, options, all.nodes);
+  std::set<std::pair<std::string, std::string>> jobs;
+  for (const FoundAlone& one : found) jobs.emplace(one.host, one.dataset.job_id);
+  std::vector<flush::AloneProcess> processes;
+  for (const auto& [host, job_id] : jobs) {
+    flush::AloneProcess& process = processes.emplace_back(flush::AloneProcess{job_id, all});
+    process.request.job.control =
+        fmt::format("{}{}", job.control_directory(), job_id.substr(job.info().job_id.size()));
+    process.request.nodes = {host};
+  }
+  SCR_ASSIGN_OR_RETURN(flush::SaveOutcome saved, flush::save_alone_processes(job.fs(), processes));
+  tell_of_unsaved(found, saved);
+  std::ranges::move(saved.datasets, std::back_inserter(outcome.datasets));
+  std::ranges::move(saved.problems, std::back_inserter(outcome.problems));
   return {};
 }
 

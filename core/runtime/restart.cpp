@@ -595,6 +595,11 @@ void remove_orphans(const Restoration& r, const LeftInPrefix& left) {
   if (!status.ok())
     log::warning("files of dataset {} may be left in the prefix directory: {}", r.id,
                  status.message());
+  if (c.rank() == 0 && status.ok())
+    log::info(
+        "a node was lost while dataset {} was written to the prefix directory; what its ranks left "
+        "in directories of their own 'scr_index --clean' removes",
+        r.id);
 }
 
 }  // namespace

@@ -38,6 +38,7 @@ struct DatasetInWriting {
   const ActiveRedundancy* redundancy = nullptr;
   std::unique_ptr<Directory> directory;  // in the cache; none when bypassing
   bool bypass = false;                   // files go straight to the prefix directory
+  std::vector<std::string> made;         // directories there that this process has made for them
   EventToken event;
 };
 
@@ -233,6 +234,7 @@ class Runtime {
   CachedDataset* find_cached(const std::string& name);
   CachedDataset* find_cached_id(int id);
   CachedDataset* restart_candidate();
+  Status end_flushes_of(const std::function<bool(const DatasetDescriptor&)>& leaving);
   Result<int> change_index(
       const std::string& name,
       const std::function<void(flush::Index&, const std::string& directory)>& change);

@@ -618,6 +618,7 @@ Result<std::optional<flush::RankFiles>> Runtime::shared_files_of(const std::stri
       if (!files.ok()) break;
       for (const auto& [rank, list] : *files) {
         for (const flush::StoredFile& file : list) {
+          if (!file.fetch) continue;
           only_shared = only_shared && file.shared;
           all.push_back(file);
         }

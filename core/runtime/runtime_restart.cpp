@@ -280,11 +280,25 @@ Status Runtime::check_no_dataset_in_hand(std::string_view call) const {
   return {};
 }
 
+// Collective: before datasets leave the index. A flush of theirs that failed at the end would be
+// ended by the next start, which would bring them back.
+Status Runtime::end_flushes_of(const std::function<bool(const DatasetDescriptor&)>& leaving) {
+  Status status;
+  if (context_->rank() == 0)
+    status = flush::end_flushes_of(context_->fs(), context_->job().prefix, leaving);
+  return agree(context_->world(), status, "ending flushes");
+}
+
 // Datasets written from here on are newer than all that exist: ids never go back.
 Status Runtime::set_current(const std::string& name) {
   SCR_RETURN_IF_ERROR(check_no_dataset_in_hand("SCR_Current"));
   settle(flusher_->wait());  // or what is being flushed would make itself current afterwards
   const bool drop_newer = context_->config().get_bool("SCR_DROP_AFTER_CURRENT");
+  if (drop_newer) {
+    // Which ones are newer is known under the lock of the index only; to end more of them is no
+    // harm.
+    SCR_RETURN_IF_ERROR(end_flushes_of([](const DatasetDescriptor&) { return true; }));
+  }
   SCR_ASSIGN_OR_RETURN(
       int id, change_index(name, [&](flush::Index& index, const std::string& directory) {
         index.set_current(directory);
@@ -318,6 +332,8 @@ Status Runtime::set_current(const std::string& name) {
 Status Runtime::drop(const std::string& name) {
   SCR_RETURN_IF_ERROR(check_no_dataset_in_hand("SCR_Drop"));
   settle(flusher_->wait());
+  SCR_RETURN_IF_ERROR(
+      end_flushes_of([&](const DatasetDescriptor& dataset) { return dataset.name == name; }));
   SCR_ASSIGN_OR_RETURN(int id,
                        change_index(name, [](flush::Index& index, const std::string& directory) {
                          index.remove(directory);
@@ -333,6 +349,8 @@ Status Runtime::drop(const std::string& name) {
 Status Runtime::remove(const std::string& name) {
   SCR_RETURN_IF_ERROR(check_no_dataset_in_hand("SCR_Delete"));
   settle(flusher_->wait());
+  SCR_RETURN_IF_ERROR(
+      end_flushes_of([&](const DatasetDescriptor& dataset) { return dataset.name == name; }));
   std::string directory_name;
   SCR_ASSIGN_OR_RETURN(int id, change_index(name, [&](flush::Index&, const std::string& directory) {
                          directory_name = directory;

@@ -18,6 +18,7 @@
 #include "core/shared_file/log.hpp"
 #include "flush/fetch.hpp"
 #include "flush/flush_descriptor.hpp"
+#include "flush/made_directories.hpp"
 #include "flush/rank_filemap.hpp"
 #include "redundancy/stored_descriptor.hpp"
 
@@ -257,7 +258,7 @@ Result<std::string> Runtime::route_for_writing(const std::string& absolute,
   SCR_RETURN_IF_ERROR(cache_->add_file(context_->rank(), id, std::move(meta)));
   if (!parent.empty()) {
     SCR_RETURN_IF_ERROR(writing_->bypass
-                            ? fs.make_directories(base + "/" + parent)
+                            ? flush::make_missing(fs, base, nullptr, parent, writing_->made)
                             : fs.make_directories(At(*writing_->directory, parent), 0700));
   }
   return base + "/" + file;
@@ -399,9 +400,10 @@ Status Runtime::complete_bypassed(bool valid) {
   writing_->dataset.files = sums[1];
   writing_->dataset.complete = true;
   const double start = now();
-  SCR_ASSIGN_OR_RETURN(auto flush, flush::Flush::adopt(c.world(), c.fs(), c.job().prefix,
-                                                       writing_->dataset, std::move(files),
-                                                       /*keep_newer=*/c.transparent()));
+  SCR_ASSIGN_OR_RETURN(auto flush,
+                       flush::Flush::adopt(c.world(), c.fs(), c.job().prefix, writing_->dataset,
+                                           std::move(files), writing_->made,
+                                           /*keep_newer=*/c.transparent()));
   status = flush->finish(c.world(), c.node());
   if (!status.ok()) {
     const auto committed = is_committed(flush->directory());

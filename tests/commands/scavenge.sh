@@ -24,7 +24,12 @@ scavenge() { # option...
 expect_clean() {
   expect_no_temporaries
   local left
-  left=$(find "$SCR_PREFIX" -name '*.scrfilemap' -o -name '*.xor' -o -name '*.rs' -o -name 'scavenge.*' -o -name flush.scr)
+  left=$(find "$SCR_PREFIX" -name '*.scrfilemap' -o -name 'scavenge.*' -o -name flush.scr)
+  # Redundancy files that were needed stay, listed as such (NOFETCH).
+  local file
+  while IFS= read -r file; do
+    "$commands/scr_print_hash_file" "$(dirname "$file")/rank2file.0.scr" | grep -A1 -F "$(basename "$file")" > /dev/null || left+=" $file"
+  done < <(find "$SCR_PREFIX" -name '*.xor' -o -name '*.rs')
   check "$([[ -z $left ]]; echo $?)" "files of the scavenge remain: $left"
 }
 

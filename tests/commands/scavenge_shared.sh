@@ -40,7 +40,7 @@ postrun() { # option...
 
 expect_nothing_left() {
   local left
-  left=$(find . -name '*.tmp' -o -name '*.scrfilemap' -o -name '*.scrlog' -o -name '*.xor' -o -name 'scavenge.*' -o -name flush.scr)
+  left=$(find . -name '*.tmp' -o -name '*.scrfilemap' -o -name '*.scrlog' -o -name 'scavenge.*' -o -name flush.scr)
   [[ -z $left ]]
   check $? "left behind: $left"
 }

@@ -9,6 +9,8 @@
 #include "core/base/checksum.hpp"
 #include "core/base/faulty_filesystem.hpp"
 #include "flush/copy.hpp"
+#include "flush/pacer.hpp"
+#include "tests/unit/forwarding_filesystem.hpp"
 #include "tests/unit/redundancy_fixture.hpp"
 
 namespace scr::flush {
@@ -194,6 +196,66 @@ TEST_F(Copy, KeepsItsBandwidth) {
   const auto start = std::chrono::steady_clock::now();
   ASSERT_TRUE(copy().ok());
   EXPECT_GT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(190));
+}
+
+// A millisecond of work lies between the end of a pause, at which the pacer looks at the clock, and
+// its next look at it.
+class WorkingClock final : public PaceClock {
+ public:
+  double now() override {
+    if (working_) worked += 0.001;
+    working_ = !working_;
+    return worked + slept;
+  }
+  void sleep(double seconds) override { slept += seconds; }
+  double worked = 0;
+  double slept = 0;
+
+ private:
+  bool working_ = false;
+};
+
+TEST_F(Copy, KeepsItsShareOfTheTime) {
+  for (const double percent : {10.0, 25.0, 80.0}) {
+    WorkingClock clock;
+    options_.clock = &clock;
+    options_.percent = percent;
+    ASSERT_TRUE(copy().ok());
+    EXPECT_EQ(read_bytes(root_ / "to/b"), bytes_.substr(100));
+    EXPECT_NEAR(clock.worked, 19 * 0.001, 1e-9) << "one for each part of a piece";
+    EXPECT_NEAR(clock.slept, clock.worked * (100 / percent - 1), 1e-6);
+  }
+}
+
+TEST_F(Copy, WithAllOfTheTimeNeverSleeps) {
+  for (const double percent : {0.0, 100.0}) {
+    WorkingClock clock;
+    options_.clock = &clock;
+    options_.percent = percent;
+    ASSERT_TRUE(copy().ok());
+    EXPECT_EQ(clock.slept, 0);
+  }
+}
+
+// Files are synced between two pieces: that is work, too.
+TEST_F(Copy, CountsSyncsForItsShareOfTheTime) {
+  class SlowSync final : public ::scr::testing::ForwardingFileSystem {
+   public:
+    explicit SlowSync(WorkingClock& clock) : clock_(clock) {}
+    Result<std::unique_ptr<File>> open(const At& at, const OpenOptions& options) override {
+      if (options.create) clock_.worked += 1;  // as the sync of the file before takes
+      return inner_.open(at, options);
+    }
+
+   private:
+    WorkingClock& clock_;
+  };
+  WorkingClock clock;
+  SlowSync fs(clock);
+  options_.clock = &clock;
+  options_.percent = 50;
+  ASSERT_TRUE(copy(fs).ok());
+  EXPECT_NEAR(clock.slept, 2.019, 1e-6);
 }
 
 TEST_F(Copy, AnyFailedOperationIsReported) {

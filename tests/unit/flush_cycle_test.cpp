@@ -4,8 +4,12 @@
 
 #include <sys/stat.h>
 #include <fstream>
+#include <map>
+#include <mutex>
+#include <thread>
 
 #include "flush/intent.hpp"
+#include "flush/pacer.hpp"
 #include "flush/parity.hpp"
 #include "tests/unit/flush_fixture.hpp"
 
@@ -284,6 +288,76 @@ TEST(Fetch, RebuildsALostContainerFromParity) {
     ASSERT_TRUE(repaired.ok()) << repaired.status().message();
     EXPECT_THAT(*repaired, ElementsAre(name));
     EXPECT_TRUE(run.fetches("scr.dataset.1"));
+  }
+}
+
+// Each is a wait for the device, of all ranks: rank 0 syncs intent, two lists, summary and index,
+// and the directories that these are in when they get their names.
+TEST(CostOfAFlush, OfOurOwnFilesIsNoMoreThanSafetyNeeds) {
+  TestRun run;
+  run.write_dataset(1);
+  run.write_dataset(2);
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(1, plain_files()));
+  const auto count = [&](int id, Operation operation) {
+    FaultPlan plan;
+    plan.operations = FaultPlan::bit(operation);
+    plan.path = "*/.scr*";
+    FaultyFileSystem counting(real_file_system(), plan);
+    for (const Status& status : run.flush(id, plain_files(), TestRun::only(0, counting)))
+      EXPECT_TRUE(status.ok()) << status.message();
+    return counting.operations();
+  };
+  EXPECT_EQ(count(2, Operation::kSync), 5U);
+  run.write_dataset(3);
+  EXPECT_EQ(count(3, Operation::kSyncDirectory), 4U);
+  run.write_dataset(4);
+  // Intent, two lists, the list of directories, link, index; none for the summary.
+  EXPECT_EQ(count(4, Operation::kRename), 6U);
+}
+
+// A clock for each rank: a millisecond of work lies between the end of a pause and the next look.
+class ClockOfEachRank final : public PaceClock {
+ public:
+  struct Time {
+    double worked = 0;
+    double slept = 0;
+    bool working = false;
+  };
+  double now() override {
+    Time& mine = time();
+    if (mine.working) mine.worked += 0.001;
+    mine.working = !mine.working;
+    return mine.worked + mine.slept;
+  }
+  void sleep(double seconds) override { time().slept += seconds; }
+
+  std::map<std::thread::id, Time> times;
+
+ private:
+  Time& time() {
+    const std::lock_guard lock(mutex_);
+    return times[std::this_thread::get_id()];
+  }
+  std::mutex mutex_;
+};
+
+// SCR_FLUSH_ASYNC_PERCENT for a whole flush.
+TEST(ShareOfTheTime, IsKeptByEveryRankOfAFlush) {
+  for (FlushOptions options : {plain_files(), containers()}) {
+    TestRun run;
+    run.write_dataset(1);
+    ClockOfEachRank clock;
+    options.copy.percent = 20;
+    options.copy.clock = &clock;
+    ASSERT_NO_FATAL_FAILURE(run.flush_all(1, options));
+    run.expect_index_tells_the_truth();
+    int ranks = 0;
+    for (const auto& [thread, time] : clock.times) {
+      if (time.slept == 0) continue;  // it had nothing to copy
+      ++ranks;
+      EXPECT_NEAR(time.slept, 4 * time.worked, 1e-6);
+    }
+    EXPECT_GE(ranks, 2);
   }
 }
 

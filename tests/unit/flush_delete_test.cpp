@@ -10,7 +10,9 @@
 namespace scr::flush::testing {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 constexpr const char* kDirectory = "scr.dataset.2";
 
@@ -176,6 +178,95 @@ TEST_F(DeletePlain, ADirectoryThatIsFlushedToAnewIsNotDeleted) {
   EXPECT_THAT(run.index().deletions(), IsEmpty());
   ASSERT_NO_FATAL_FAILURE(run.flush_all(3, plain_files()));
   EXPECT_TRUE(run.indexed().contains("scr.dataset.3"));
+}
+
+// Directories below the prefix, but our own.
+std::set<std::string> directories_of(const TestRun& run) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(run.prefix())) {
+    const std::string name = entry.path().lexically_relative(run.prefix()).string();
+    if (!entry.is_symlink() && entry.is_directory() && !name.starts_with(".scr"))
+      names.insert(name);
+  }
+  return names;
+}
+
+class MadeDirectories : public ::testing::Test {
+ protected:
+  void flush_and_delete(int id) {
+    run.write_dataset(id);
+    ASSERT_NO_FATAL_FAILURE(run.flush_all(id, plain_files()));
+    remove(id);
+  }
+  void remove(int id) {
+    const Status status =
+        delete_dataset(real_file_system(), run.prefix(), fmt::format("scr.dataset.{}", id));
+    ASSERT_TRUE(status.ok()) << status.message();
+  }
+  TestRun run;
+};
+
+TEST_F(MadeDirectories, GoWithTheirLastDataset) {
+  run.use_same_names();  // both in ckpt.0
+  for (int id : {1, 2}) run.write_dataset(id);
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(1, plain_files()));
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(2, plain_files()));  // takes the places of 1
+  EXPECT_THAT(directories_of(run), ElementsAre("ckpt.0", "ckpt.0/deep", "ckpt.0/deep/er"));
+  ASSERT_NO_FATAL_FAILURE(remove(2));
+  EXPECT_THAT(directories_of(run), IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(run.prefix() + "/.scr/made.scr"));
+}
+
+TEST_F(MadeDirectories, OfTheUserStay) {
+  std::filesystem::create_directories(run.prefix() + "/ckpt.1/deep");
+  ASSERT_NO_FATAL_FAILURE(flush_and_delete(1));
+  EXPECT_THAT(directories_of(run), ElementsAre("ckpt.1", "ckpt.1/deep"));
+}
+
+TEST_F(MadeDirectories, WithFilesOfTheUserStay) {
+  run.write_dataset(1);
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(1, plain_files()));
+  write_bytes(run.prefix() + "/ckpt.1/deep/mine", "mine");
+  ASSERT_NO_FATAL_FAILURE(remove(1));
+  EXPECT_THAT(directories_of(run), ElementsAre("ckpt.1", "ckpt.1/deep"));
+  EXPECT_EQ(read_bytes(run.prefix() + "/ckpt.1/deep/mine"), "mine");
+}
+
+TEST_F(MadeDirectories, ThatTheUserHasMadeAnewStay) {
+  run.write_dataset(1);
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(1, plain_files()));
+  std::filesystem::rename(run.prefix() + "/ckpt.1", run.prefix() + "/moved");
+  std::filesystem::create_directories(run.prefix() + "/ckpt.1");
+  ASSERT_NO_FATAL_FAILURE(remove(1));
+  EXPECT_TRUE(directories_of(run).contains("ckpt.1"));
+  EXPECT_TRUE(directories_of(run).contains("moved/deep/er"));
+}
+
+TEST_F(MadeDirectories, ALinkInsteadOfOneIsNotFollowed) {
+  run.write_dataset(1);
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(1, plain_files()));
+  std::filesystem::rename(run.prefix() + "/ckpt.1", run.prefix() + "/moved");
+  std::filesystem::create_directory_symlink("moved", run.prefix() + "/ckpt.1");
+  ASSERT_NO_FATAL_FAILURE(remove(1));
+  EXPECT_TRUE(directories_of(run).contains("moved/deep/er"));
+}
+
+TEST_F(MadeDirectories, OfAFlushThatWasCutGoWithIt) {
+  run.write_dataset(1);
+  run.flush(1, plain_files(), TestRun::no_faults, TestRun::Until::kCopied);
+  EXPECT_THAT(directories_of(run), SizeIs(3));
+  ASSERT_TRUE(clean_up(real_file_system(), run.prefix(), {}).ok());
+  EXPECT_THAT(directories_of(run), IsEmpty());
+}
+
+TEST_F(MadeDirectories, AListThatIsDamagedRemovesNothing) {
+  run.write_dataset(1);
+  ASSERT_NO_FATAL_FAILURE(run.flush_all(1, plain_files()));
+  write_bytes(run.prefix() + "/.scr/made.scr", "no list");
+  ASSERT_NO_FATAL_FAILURE(remove(1));
+  EXPECT_THAT(directories_of(run), SizeIs(3));
+  ASSERT_NO_FATAL_FAILURE(flush_and_delete(2));
+  EXPECT_THAT(directories_of(run), SizeIs(3));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "flush/intent.hpp"
 #include "tests/unit/flush_fixture.hpp"
+#include "tests/unit/forwarding_filesystem.hpp"
 
 namespace scr::flush::testing {
 namespace {
@@ -234,6 +235,61 @@ TEST_F(SameNames, AFlushThatIsEndedLateDoesNotReplaceTheFilesOfANewerDataset) {
   run.expect_index_tells_the_truth();
   EXPECT_THAT(run.temporaries(), IsEmpty());
   EXPECT_FALSE(has_directory(run, 2));
+}
+
+// Processes that work alone share the prefix directory: at the instant at which one of them gives
+// its first file or container a name, another does something.
+class AtTheFirstName : public ::scr::testing::ForwardingFileSystem {
+ public:
+  explicit AtTheFirstName(std::function<void()> act) : act_(std::move(act)) {}
+  Status rename(const At& from, const At& to, bool exclusive) override {
+    const bool data = to.path.ends_with("/rank_0.h5") || to.path.ends_with("/ctr.0.scr");
+    if (data && act_) std::exchange(act_, nullptr)();
+    return inner_.rename(from, to, exclusive);
+  }
+  bool acted() const { return !act_; }
+
+ private:
+  std::function<void()> act_;
+};
+
+TEST_F(SameNames, AFlushThatAnotherProcessEndsAtTheSameInstantIsEnded) {
+  for (const FlushOptions& options : {plain_files(), containers(1)}) {
+    run.clear_prefix();
+    AtTheFirstName meanwhile(
+        [this] { ASSERT_TRUE(roll_forward(real_file_system(), run.prefix(), nullptr).ok()); });
+    for (const Status& status : run.flush(2, options, TestRun::only(0, meanwhile)))
+      EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_TRUE(meanwhile.acted());
+    EXPECT_EQ(run.indexed(), std::set<std::string>{"scr.dataset.2"});
+    run.expect_index_tells_the_truth();
+    EXPECT_THAT(run.temporaries(), IsEmpty());
+    EXPECT_FALSE(run.snapshot().contains(".scr/scr.dataset.2/flush.scr"));
+  }
+}
+
+// The other one's dataset is newer, so it ends this flush and takes the places of its files.
+TEST_F(SameNames, AFlushThatIsReplacedAtTheSameInstantDoesNotComeBackToTheIndex) {
+  AtTheFirstName meanwhile([this] { run.flush_all(3, plain_files()); });
+  for (const Status& status : run.flush(2, plain_files(), TestRun::only(0, meanwhile)))
+    EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_TRUE(meanwhile.acted());
+  EXPECT_EQ(run.index().entries().size(), 1U);
+  EXPECT_EQ(run.indexed(), std::set<std::string>{"scr.dataset.3"});
+  run.expect_index_tells_the_truth();
+  EXPECT_THAT(run.temporaries(), IsEmpty());
+  EXPECT_FALSE(has_directory(run, 2));
+}
+
+// A file that nobody has renamed is gone all the same.
+TEST_F(SameNames, AFileThatVanishesBeforeItGetsItsNameIsAFailedFlush) {
+  AtTheFirstName meanwhile([this] {
+    std::filesystem::remove(run.prefix() + "/" +
+                            temporary_name("ckpt.0/rank_0.h5", run.dataset(2)));
+  });
+  const auto statuses = run.flush(2, plain_files(), TestRun::only(0, meanwhile));
+  EXPECT_THAT(std::string(statuses[0].message()), HasSubstr("vanished"));
+  EXPECT_THAT(run.indexed(), IsEmpty());
 }
 
 // Other bytes of the same size at the name of a file that does not wait any more.

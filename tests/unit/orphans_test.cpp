@@ -5,12 +5,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/job/process.hpp"
 #include "flush/flush.hpp"
+#include "flush/intent.hpp"
 #include "tests/unit/scavenge_fixture.hpp"
 
 namespace scr::flush::testing {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -71,6 +74,77 @@ TEST(Orphans, OfADatasetThatIsCommittedAreItsData) {
   EXPECT_THAT(job.leftovers(), IsEmpty());
   EXPECT_FALSE(
       remove_orphans(real_file_system(), job.prefix(), {"../elsewhere"}, summary->dataset).ok());
+}
+
+// Only ranks of the lost node used the directory, so nobody who is left knows of it.
+class FarFromTheOthers : public ::testing::Test {
+ protected:
+  FarFromTheOthers() {
+    job.write({1}, {"SCR_FLUSH=1"});
+    std::filesystem::create_directories(job.prefix() + "/only/here");
+    std::ofstream(job.prefix() + "/" + kFar) << "left";
+    std::ofstream(job.prefix() + "/only/.scr-1-2.txt") << "mine";
+    std::ofstream(job.prefix() + "/only/.mine.scr-x-2.tmp") << "mine";
+    std::filesystem::create_directory_symlink(".", job.prefix() + "/only/loop");
+  }
+  job::ProcessResult scr_index(job::Words options) {
+    job::Words words = {TEST_BIN_DIR "/scr_index", "--prefix", job.prefix()};
+    words.insert(words.end(), options.begin(), options.end());
+    return job::run_program(words);
+  }
+  static constexpr const char* kFar = "only/here/.a.h5.scr-2-12ab.tmp";
+  ScavengeJob job;
+};
+
+TEST_F(FarFromTheOthers, AreFoundAndRemovedByScrIndex) {
+  const auto before = ScavengeJob::snapshot(job.prefix());
+  auto told = scr_index({"--clean", "--dry-run"});
+  EXPECT_EQ(told.exit_code, 0) << told.errors;
+  EXPECT_THAT(told.output, HasSubstr(std::string("would remove: ") + kFar));
+  EXPECT_EQ(ScavengeJob::snapshot(job.prefix()), before);
+  told = scr_index({"--clean", "--json"});
+  EXPECT_EQ(told.exit_code, 0) << told.errors;
+  EXPECT_THAT(told.output, HasSubstr(kFar));
+  auto after = before;
+  after.erase(kFar);
+  EXPECT_EQ(ScavengeJob::snapshot(job.prefix()), after);
+  EXPECT_THAT(scr_index({"--clean"}).output, HasSubstr("0 file(s)"));
+}
+
+// Of a flush that the next start may take up, or end.
+TEST_F(FarFromTheOthers, FilesThatSomebodyWaitsForStay) {
+  const auto summary = read_summary(real_file_system(), job.dataset_path("scr.dataset.1"));
+  ASSERT_TRUE(summary.ok());
+  const std::string committed = temporary_name("only/b.h5", summary->dataset);
+  Intent begun;
+  begun.dataset = summary->dataset;
+  begun.dataset.id = 3;
+  std::filesystem::create_directory(job.dataset_path("scr.dataset.3"));
+  ASSERT_TRUE(write_intent(real_file_system(), job.dataset_path("scr.dataset.3"), begun,
+                           Durability::kVolatile)
+                  .ok());
+  const std::string waiting = temporary_name("only/c.h5", begun.dataset);
+  for (const std::string& name : {committed, waiting})
+    std::ofstream(job.prefix() + "/" + name) << "data";
+  EXPECT_EQ(scr_index({"--clean"}).exit_code, 0);
+  EXPECT_EQ(read_bytes(job.prefix() + "/" + committed), "data");
+  EXPECT_EQ(read_bytes(job.prefix() + "/" + waiting), "data");
+  EXPECT_FALSE(std::filesystem::exists(job.prefix() + "/" + kFar));
+}
+
+TEST_F(FarFromTheOthers, NothingIsRemovedWhileAProgramRunsOrOwnersCannotBeRead) {
+  {
+    const auto lock = lock_prefix(real_file_system(), job.prefix(), std::chrono::milliseconds(0));
+    ASSERT_TRUE(lock.ok());
+    const auto told = scr_index({"--clean"});
+    EXPECT_EQ(told.exit_code, 1);
+    EXPECT_THAT(told.errors, HasSubstr("in use"));
+  }
+  std::ofstream(job.dataset_path("scr.dataset.1") + "/summary.scr") << "damaged";
+  const auto told = scr_index({"--clean"});
+  EXPECT_EQ(told.exit_code, 1);
+  EXPECT_THAT(told.errors, HasSubstr("nobody knows whose"));
+  EXPECT_EQ(read_bytes(job.prefix() + "/" + kFar), "left");
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::TemporaryDirectory;
 
 class AloneProcess : public ::testing::Test {
@@ -49,6 +50,15 @@ class AloneProcess : public ::testing::Test {
     return *std::move(runtime);
   }
 
+  // A checkpoint with a file of another name than its own.
+  void write_more(Runtime& runtime, const std::string& file, const std::string& text) {
+    ASSERT_TRUE(runtime.start_dataset("with " + file + " " + text, kFlagCheckpoint).ok());
+    const auto path = runtime.route_file(directory_ / ("prefix/" + file));
+    ASSERT_TRUE(path.ok()) << path.status().to_string();
+    std::ofstream(*path) << text;
+    ASSERT_TRUE(runtime.complete_dataset(true).ok());
+  }
+
   job::ProcessResult run(const std::string& command, const job::Words& arguments) {
     job::Words words = {"env"};
     for (const std::string& setting : settings()) words.push_back(setting);
@@ -72,31 +82,59 @@ TEST_F(AloneProcess, ItsNewestCheckpointIsSavedAfterTheJob) {
   write("second").reset();  // in the same slot
   const job::ProcessResult saved = run("scr_postrun", {});
   EXPECT_EQ(saved.exit_code, 0) << saved.errors;
-  EXPECT_THAT(saved.output, HasSubstr("'second': saved"));
+  EXPECT_THAT(saved.output, HasSubstr("'second' of job 7.s0: saved"));
   EXPECT_EQ(text_of("second"), "data of second");
   EXPECT_THAT(run("scr_postrun", {}).output, HasSubstr("nothing to save"));
   EXPECT_EQ(run("scr_index", {"--verify-all"}).exit_code, 0);
 }
 
-TEST_F(AloneProcess, OfSeveralNoneIsTakenForTheNewestAndNoneIsForgotten) {
+TEST_F(AloneProcess, OfSeveralEachIsSaved) {
   {
     const auto first = write("first");
     const auto other = write("other");
   }
-  job::ProcessResult saved = run("scr_postrun", {});
-  EXPECT_EQ(saved.exit_code, 1) << saved.output;
+  write("later").reset();  // in the slot of the first
+  const job::ProcessResult saved = run("scr_postrun", {});
+  EXPECT_EQ(saved.exit_code, 0) << saved.output << saved.errors;
   EXPECT_THAT(saved.output,
-              AllOf(HasSubstr("'first': NOT saved: several processes worked alone"),
-                    HasSubstr("'other': NOT saved"), HasSubstr("scr_scavenge --jobid 7.s1")));
-  for (const char* job : {"7.s0", "7.s1"}) {
-    const auto listed = run("scr_flush_file", {"--list-alone"});
-    EXPECT_THAT(listed.output, HasSubstr(std::string(job) + " 1\n"));
-    saved = run("scr_scavenge", {"--jobid", job, "--id", "1"});
-    EXPECT_EQ(saved.exit_code, 0) << saved.errors;
-  }
-  EXPECT_EQ(text_of("first"), "data of first");
+              AllOf(HasSubstr("'later' of job 7.s0: saved"),
+                    HasSubstr("'other' of job 7.s1: saved"), Not(HasSubstr("'first'"))));
+  EXPECT_EQ(text_of("later"), "data of later");
   EXPECT_EQ(text_of("other"), "data of other");
-  EXPECT_EQ(run("scr_postrun", {}).exit_code, 0);
+  EXPECT_EQ(run("scr_index", {"--verify-all"}).exit_code, 0);
+  EXPECT_THAT(run("scr_postrun", {}).output, HasSubstr("nothing to save"));
+  EXPECT_EQ(run("scr_flush_file", {"--list-alone"}).output, "");
+}
+
+// Their numbers do not tell which is the newer one: the second has written more datasets before.
+TEST_F(AloneProcess, OfSeveralWithTheSameFileTheNewerOneStays) {
+  {
+    const auto first = write("unimportant");
+    auto second = write("1");
+    second = nullptr;
+    for (const char* name : {"2", "3"}) write(name).reset();
+    write_more(*write("old"), "same", "older");
+    write_more(*first, "same", "newer");
+  }
+  const job::ProcessResult saved = run("scr_postrun", {"--json"});
+  EXPECT_EQ(saved.exit_code, 0) << saved.output << saved.errors;
+  EXPECT_THAT(saved.output, AllOf(HasSubstr("\"job\": \"7.s0\""), HasSubstr("\"job\": \"7.s1\"")));
+  EXPECT_EQ(text_of("same"), "newer");
+  EXPECT_EQ(run("scr_index", {"--verify-all"}).exit_code, 0);
+}
+
+// One of them cannot be read: the other is saved, and the loss is told.
+TEST_F(AloneProcess, OfSeveralOneThatIsLostKeepsNobodyFromSavingTheOthers) {
+  {
+    const auto first = write("first");
+    const auto other = write("other");
+  }
+  std::filesystem::remove_all(directory_ / "cache/someone/scr.7.s0");
+  const job::ProcessResult saved = run("scr_postrun", {});
+  EXPECT_NE(saved.exit_code, 0);
+  EXPECT_THAT(saved.output, AllOf(HasSubstr("'first' of job 7.s0: NOT saved"),
+                                  HasSubstr("'other' of job 7.s1: saved")));
+  EXPECT_EQ(text_of("other"), "data of other");
 }
 
 TEST(AloneDatasets, OddAnswersOfANodeAreLeftOut) {

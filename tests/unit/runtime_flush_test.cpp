@@ -52,6 +52,54 @@ TEST(FlushRhythm, AFlushThatFailedIsMadeUpForByTheNextCheckpoint) {
   EXPECT_THAT(job.names_in_index(), ElementsAre("4", "3"));
 }
 
+// The end of a flush fails, and what it has left to do is still there when the program takes the
+// dataset out of the index: no later start must take that up.
+class UnendedFlush : public ::testing::TestWithParam<std::pair<Operation, std::string>> {
+ protected:
+  UnendedFlush() {
+    FaultPlan plan = FaultPlan::fail_at(1, EIO);
+    plan.operations = FaultPlan::bit(GetParam().first);
+    plan.path = GetParam().second;
+    fs_ = std::make_unique<FaultyFileSystem>(real_file_system(), plan);
+    job_.fs = fs_.get();
+  }
+  // One run in which the flush of "first" fails, and the next.
+  void leave(Status (Runtime::*call)(const std::string&)) {
+    job_.run({"SCR_FLUSH=1"}, [&](Runtime& runtime) {
+      job_.write(runtime, "first");
+      runtime.context().world().barrier();
+      EXPECT_EQ(fs_->hits(), 1U);
+      const Status status = (runtime.*call)("first");
+      EXPECT_TRUE(status.ok()) << status.message();
+    });
+    EXPECT_THAT(job_.names_in_index(), IsEmpty());
+    job_.run({}, [&](Runtime& runtime) { EXPECT_EQ(job_.restart(runtime), ""); });
+    EXPECT_THAT(job_.names_in_index(), IsEmpty());
+  }
+  Runs job_;
+  std::unique_ptr<FaultyFileSystem> fs_;
+};
+
+TEST_P(UnendedFlush, OfADatasetThatIsDroppedDoesNotBringItBack) {
+  ASSERT_NO_FATAL_FAILURE(leave(&Runtime::drop));
+  EXPECT_EQ(job_.flushed_text("first", 0), "first of rank 0");
+  EXPECT_EQ(job_.flushed_text("first", 1), "first of rank 1");
+}
+
+TEST_P(UnendedFlush, OfADatasetThatIsDeletedDoesNotBringItBack) {
+  ASSERT_NO_FATAL_FAILURE(leave(&Runtime::remove));
+  EXPECT_EQ(job_.flushed_text("first", 0), "");
+  EXPECT_FALSE(std::filesystem::exists(job_.prefix() + "/.scr/scr.dataset.1"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    WhereItFails, UnendedFlush,
+    ::testing::Values(std::pair(Operation::kRename, "*/deep/first/data.0"),  // committed only
+                      std::pair(Operation::kRemove, "*/flush.scr")),         // in the index
+    [](const auto& param) {
+      return param.param.first == Operation::kRename ? "AtAName" : "AtItsLastStep";
+    });
+
 TEST(FlushOnRestart, BringsTheNewestToThePrefixDirectory) {
   Runs job;
   job.write("first");

@@ -98,12 +98,13 @@ TEST_P(Scavenge, LeavesTheOlderCheckpointCurrentWhenTooMuchIsLost) {
   job.expect_bytes("scr.dataset.1", 1);
 }
 
-// What rank2file says, but for the times of files, which are those of a run.
+// What rank2file says of application files, but for their times, which are those of a run.
 std::map<int, RankFiles> listed_files(const ScavengeJob& job) {
   auto ranks = read_rank2file_block(real_file_system(), job.prefix() + "/.scr/scr.dataset.1", 0);
   EXPECT_TRUE(ranks.ok()) << ranks.status().message();
   if (!ranks.ok()) return {};
   for (auto& [rank, files] : *ranks) {
+    std::erase_if(files, [](const StoredFile& file) { return !file.fetch; });
     for (StoredFile& file : files) {
       EXPECT_EQ(file.mtime_ns.has_value(), !file.contained() && !file.shared) << file.file;
       file.mtime_ns.reset();
@@ -125,9 +126,13 @@ TEST_P(Scavenge, LeavesWhatAFlushLeaves) {
   // These tell the time, and whose job it was.
   EXPECT_TRUE(listed_files(job) == listed_files(flushed));
   for (const char* name : {".scr/index.scr", ".scr/scr.dataset.1/summary.scr", ".scr/owner.scr",
-                           ".scr/scr.dataset.1/rank2file.0.scr"}) {
+                           ".scr/made.scr", ".scr/scr.dataset.1/rank2file.0.scr"}) {
     EXPECT_EQ(expected.erase(name), found.erase(name)) << name;
   }
+  // Redundancy data that was needed, and is listed, stays besides (KeptParity).
+  std::erase_if(found, [&](const auto& file) {
+    return ScavengeJob::is_listed(job.prefix() + "/" + file.first);
+  });
   EXPECT_EQ(found, expected);
   if (!GetParam().shared || GetParam().containers) return;
   const auto time = [](const ScavengeJob& from) {
@@ -374,6 +379,74 @@ TEST(ScavengeNothing, IsSaidWithItsReasonIfTheJobWasNeverThere) {
   ASSERT_TRUE(outcome.ok()) << outcome.status().to_string();
   EXPECT_EQ(outcome->unknown, "");
   EXPECT_EQ(outcome->why_nothing, "");
+}
+
+// Seed 003: the redundancy files that came along are listed, marked NOFETCH.
+class KeptParity : public ::testing::TestWithParam<std::string> {
+ protected:
+  // Lists of the saved dataset: names of redundancy files, by rank.
+  static std::map<int, std::vector<std::string>> redundancy_of(const ScavengeJob& job) {
+    std::map<int, std::vector<std::string>> names;
+    const auto hash =
+        read_hash_file(real_file_system(), job.dataset_path("scr.dataset.1") + "/rank2file.0.scr");
+    EXPECT_TRUE(hash.ok()) << hash.status().to_string();
+    for (int rank = 0; hash.ok() && rank < ScavengeJob::kRanks; ++rank) {
+      const Hash* files = hash->getf("RANK %d FILE", rank);
+      if (files == nullptr) continue;
+      for (const auto& file : files->elements()) {
+        if (file.hash.contains("NOFETCH")) names[rank].push_back(file.key);
+      }
+    }
+    return names;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Schemes, KeptParity, ::testing::Values("XOR", "RS"),
+                         [](const auto& param) { return param.param; });
+
+TEST_P(KeptParity, IsListedVerifiedNotFetchedAndDeletedWithItsDataset) {
+  ScavengeJob job({"SCR_COPY_TYPE=" + GetParam()});
+  job.write({1});
+  job.lose(2);
+  const SavedDataset saved = job.save_one();
+  ASSERT_NO_FATAL_FAILURE(job.expect_saved(saved, 1));
+  const auto kept = redundancy_of(job);
+  EXPECT_EQ(kept.size(), static_cast<std::size_t>(ScavengeJob::kRanks)) << "also of lost ranks";
+  for (const auto& [rank, names] : kept) {
+    for (const std::string& name : names)
+      EXPECT_TRUE(std::filesystem::exists(job.dataset_path("scr.dataset.1") + "/" + name)) << name;
+  }
+  std::vector<std::string> problems;
+  ASSERT_TRUE(verify_dataset(*job.fs, job.prefix(), "scr.dataset.1", nullptr, problems).ok());
+  EXPECT_THAT(problems, IsEmpty());
+
+  for (int node = 0; node < ScavengeJob::kNodes; ++node) {  // all caches are lost
+    std::filesystem::remove_all(job.local(node));
+    std::filesystem::create_directories(job.local(node));
+  }
+  const std::string damaged = job.dataset_path("scr.dataset.1") + "/" + kept.at(0).front();
+  std::ofstream(damaged, std::ios::app) << "x";
+  ASSERT_TRUE(verify_dataset(*job.fs, job.prefix(), "scr.dataset.1", nullptr, problems).ok());
+  EXPECT_THAT(problems, ElementsAre(HasSubstr(damaged)));
+  job.write({}, {"SCR_FETCH=1"});  // does not read it
+  EXPECT_EQ(job.index().find_directory("scr.dataset.1")->fetched.size(), 1U);
+  EXPECT_THAT(job.index().find_directory("scr.dataset.1")->failed, IsEmpty());
+
+  ASSERT_TRUE(delete_dataset(*job.fs, job.prefix(), "scr.dataset.1").ok());
+  EXPECT_FALSE(std::filesystem::exists(job.dataset_path("scr.dataset.1")));
+}
+
+// Without a loss nothing of it is needed; copies of other ranks' files are no redundancy any more.
+TEST(KeptRedundancy, IsNoneWithoutALossAndNoneOfPartners) {
+  for (const bool loss : {false, true}) {
+    ScavengeJob job({std::string("SCR_COPY_TYPE=") + (loss ? "PARTNER" : "XOR")});
+    job.write({1});
+    if (loss) job.lose(2);
+    ASSERT_NO_FATAL_FAILURE(job.expect_saved(job.save_one(), 1));
+    for (const auto& [name, bytes] : ScavengeJob::snapshot(job.prefix())) {
+      EXPECT_FALSE(name.ends_with(".xor") || name.ends_with(".partner")) << name;
+    }
+  }
 }
 
 }  // namespace

@@ -141,6 +141,9 @@ Status clear_failed(FileSystem& fs, const std::string& prefix, const std::string
 }
 
 Status drop_dataset(FileSystem& fs, const std::string& prefix, const std::string& name) {
+  SCR_ASSIGN_OR_RETURN(const Index before, flush::read_index(fs, prefix));
+  if (const IndexEntry* entry = find(before, name))
+    SCR_RETURN_IF_ERROR(flush::end_last_step(fs, prefix, *entry));
   return change(fs, prefix, name, [](Index& index, IndexEntry& entry) {
     const std::string directory = entry.directory;
     if (index.current() == directory) index.set_current("");
