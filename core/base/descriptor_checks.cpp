@@ -109,9 +109,14 @@ void check_intervals(const Descriptors& descriptors, std::vector<std::string>& e
 }
 
 void check_route(const RouteRule& rule, LineErrors& errors) {
+  if (rule.snapshot && rule.complete_files != 0) {
+    errors.add(
+        "SNAPSHOT=1 keeps files that stay open, and COMPLETE=CLOSE waits for their close; remove "
+        "one of them");
+  }
   if (rule.type != RouteRule::Type::kBypass) return;
-  if (rule.dataset || rule.complete_files != 0) {
-    errors.add("TYPE=BYPASS leaves the file alone; remove DATASET, COMPLETE and FILES");
+  if (rule.dataset || rule.complete_files != 0 || rule.snapshot) {
+    errors.add("TYPE=BYPASS leaves the file alone; remove DATASET, COMPLETE, FILES and SNAPSHOT");
   }
 }
 

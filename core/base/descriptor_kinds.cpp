@@ -96,7 +96,10 @@ DescriptorKind route_kind() {
             "CLOSE completes a dataset at the FILES-th close instead of at the next collective "
             "point."},
            {"FILES", count(0), "0",
-            "Number of closes that complete a dataset, with COMPLETE=CLOSE."}},
+            "Number of closes that complete a dataset, with COMPLETE=CLOSE."},
+           {"SNAPSHOT", boolean(), "0",
+            "With 1 a file that stays open is kept as it is at each flush (H5Fflush) instead of "
+            "being moved to its name; not for files that several processes have open together."}},
       .any_field = false,
       .description =
           "Which files of programs that do not call SCR_* go to the cache; the first "

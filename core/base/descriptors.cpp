@@ -94,6 +94,7 @@ RouteRule make_route(const Setting& setting, const ParameterView& parameters) {
                  .type = route_type_from(fields.text("TYPE")),
                  .dataset = fields.text("DATASET"),
                  .complete_files = fields.number("FILES"),
+                 .snapshot = fields.flag("SNAPSHOT"),
                  .origin = setting.origin};
   if (rule.dataset->empty()) rule.dataset.reset();
   return rule;
@@ -228,6 +229,7 @@ Setting to_setting(const RouteRule& rule) {
     setting.fields.push_back({"COMPLETE", true, "CLOSE"});
     setting.fields.push_back({"FILES", true, std::to_string(rule.complete_files)});
   }
+  if (rule.snapshot) setting.fields.push_back({"SNAPSHOT", true, flag_text(true)});
   return setting;
 }
 

@@ -93,6 +93,7 @@ struct RouteRule {
   Type type = Type::kCheckpoint;
   std::optional<std::string> dataset;  // regular expression whose first group names the dataset
   std::uint64_t complete_files = 0;    // seal at this many closes; 0: at the next collective point
+  bool snapshot = false;               // files that stay open are kept at each flush
   Origin origin;
 };
 

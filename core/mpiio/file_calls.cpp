@@ -92,7 +92,8 @@ int open_ours(MPI_Comm comm, const char* name, int amode, MPI_Info info, MPI_Fil
                                                          .comm = std::move(copy),
                                                          .amode = amode,
                                                          .hints = routing::hints_in_force(how),
-                                                         .seals = collective_points.seals(comm)});
+                                                         .seals = collective_points.seals(comm),
+                                                         .is_strict = how.is_strict()});
   if (file->is_first()) warn_if_not_in_force(how.hints, file->hints());
   if (const int code = file->start(info); code != MPI_SUCCESS) return code;
   log::detail("MPI-IO: '{}' is a file of h5scr, opened by {} processes", name, file->processes());

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <set>
+#include <span>
 #include <sstream>
 #include <vector>
 
@@ -18,9 +19,17 @@ namespace {
 constexpr std::string_view kPrefix = "scr_";
 
 constexpr auto kKnown = std::to_array<std::string_view>(
-    {"scr_route", "scr_type", "scr_flush", "scr_copy_type", "scr_set_size"});
+    {"scr_route", "scr_type", "scr_flush", "scr_order", "scr_copy_type", "scr_set_size"});
 
 constexpr auto kTypes = std::to_array<std::string_view>({"CKPT", "OUTPUT", "BYPASS"});
+constexpr auto kOrders = std::to_array<std::string_view>({"LAZY", "STRICT"});
+
+// The words of a hint that has only some; empty for others.
+std::span<const std::string_view> words_of(std::string_view key) {
+  if (key == "scr_type") return kTypes;
+  return key == "scr_order" ? std::span<const std::string_view>(kOrders)
+                            : std::span<const std::string_view>();
+}
 
 // Once in a process: programs open many files with the same hints.
 bool is_news(const std::string& what) {
@@ -52,15 +61,19 @@ std::string plain_value(std::string value) {
   return value == "FALSE" ? "0" : value;
 }
 
+bool is_impossible(std::string_view key, const std::string& value) {
+  const auto words = words_of(key);
+  return !words.empty() && !is_among(words, plain_value(value));
+}
+
 void warn_if_unknown(const std::string& key, const std::string& value) {
   if (!is_among(kKnown, key)) {
     if (is_news(key)) {
       log::warning("unknown hint '{}' for MPI-IO is ignored; there are {}", key, list_of(kKnown));
     }
-  } else if (key == "scr_type" && !is_among(kTypes, plain_value(value)) &&
-             is_news(key + "=" + value)) {
-    log::warning("hint 'scr_type' for MPI-IO cannot be '{}' and is ignored; it is one of {}", value,
-                 list_of(kTypes));
+  } else if (is_impossible(key, value) && is_news(key + "=" + value)) {
+    log::warning("hint '{}' for MPI-IO cannot be '{}' and is ignored; it is one of {}", key, value,
+                 list_of(words_of(key)));
   }
 }
 
@@ -152,7 +165,7 @@ void warn_if_not_in_force(const Hints& wanted, const Hints& in_force) {
   for (const auto& [key, value] : wanted) {
     const auto now = in_force.find(key);
     if (now == in_force.end() || plain_value(value) == plain_value(now->second)) continue;
-    if (key == "scr_type" && !is_among(kTypes, plain_value(value))) continue;  // was told
+    if (is_impossible(key, value)) continue;  // was told
     if (!is_news(key + "=" + value + "/" + now->second)) continue;
     log::warning("hint '{}' for MPI-IO is '{}', but '{}' is in force", key, value, now->second);
   }

@@ -237,7 +237,8 @@ int OpenFile::transfer(const Request& request, std::uint64_t& moved) {
   if (__builtin_mul_overflow(first, etype, &position)) return MPI_ERR_ARG;
   auto result = state.atomic ? move_alone(state, position, buffer, write)
                              : move(state, position, buffer, write);
-  const int published = is_collective(request.way) ? OpenFiles::process().publish() : MPI_SUCCESS;
+  const bool told_now = is_collective(request.way) || (write && parts_.is_strict);
+  const int published = told_now ? OpenFiles::process().publish() : MPI_SUCCESS;
   if (!result.ok()) return report(result.status());
   if (published != MPI_SUCCESS) return published;
   moved = *result;

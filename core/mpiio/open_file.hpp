@@ -41,7 +41,8 @@ class OpenFile {
     std::shared_ptr<MpiCommunicator> comm;
     int amode = 0;
     Hints hints;
-    bool seals = false;  // its close is a collective point of the program
+    bool seals = false;      // its close is a collective point of the program
+    bool is_strict = false;  // others see a write when it returns
   };
   explicit OpenFile(Parts parts);
 

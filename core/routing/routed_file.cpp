@@ -24,7 +24,11 @@ Status RoutedFile::before_change() {
 }
 
 Status RoutedFile::after_change(const Status& status) {
-  if (!status.ok() && role_ == Role::kWriter) session_.failed(*this, status);
+  const Role role = role_;
+  if (role == Role::kLive) changed_ = true;
+  if (!status.ok() && (role == Role::kWriter || role == Role::kLive)) {
+    session_.failed(*this, status);
+  }
   return status;
 }
 
@@ -47,7 +51,7 @@ Result<std::size_t> RoutedFile::write_some(std::span<const std::byte> data, std:
     std::shared_lock lock(mutex_);
     return file_->write_some(data, offset);
   }();
-  if (!count.ok()) (void)after_change(count.status());
+  if (!count.ok() || role_ == Role::kLive) (void)after_change(count.status());
   return count;
 }
 
@@ -105,6 +109,7 @@ int RoutedFile::descriptor() const {
 
 Status RoutedFile::close() {
   if (!open_) return {};
+  Status kept = role_ == Role::kLive ? session_.closing(*this) : Status();
   Status status;
   {
     // Another thread may be about to move it to its name; not so in the child of a fork, where the
@@ -115,6 +120,7 @@ Status RoutedFile::close() {
     status = file_->close();
   }
   Status noted = session_.closed(*this, status);
+  if (!kept.ok()) return kept;
   return status.ok() ? noted : status;
 }
 

@@ -30,6 +30,7 @@ class RoutedFile final : public File {
     kUpdater,  // opened for changes, but not changed yet: reads the newest copy, which is never
                // changed in place, and becomes a writer of a new version at the first change
     kWriter,   // writes a file of the present window
+    kLive,     // writes a file without a name, of which snapshots are files of windows
     kPlain,    // moved to its own name in the prefix directory; no longer of interest to h5scr
   };
 
@@ -75,6 +76,7 @@ class RoutedFile final : public File {
   std::atomic<int> held_lock_ = 0;
   std::atomic<bool> cut_off_ = false;  // what is written would reach nobody
   std::atomic<bool> open_ = true;      // changes under the mutex
+  std::atomic<bool> changed_ = true;   // since the last snapshot
   // Under the session's lock:
   int flushes_ = 0;
   int passed_ = 0;  // times that the program went on to write and close others meanwhile

@@ -262,6 +262,7 @@ void Session::finish() {
     window_is_incomplete_ = true;
     file->cut_off_ = true;
   }
+  end_live();
   move_all_shared();
   Communicator& world = runtime_->context().world();
   if (world.any_true(has_something_to_seal()) && runtime_->window() != 0) seal();

@@ -158,6 +158,11 @@ class Session {
     std::chrono::steady_clock::time_point opened;
     std::shared_ptr<SharedWindowFile> older;  // of the same window, which this one has bytes of
   };
+  // A file that this process has open while its snapshots are in windows (session_snapshot.cpp).
+  struct LiveFile {
+    std::vector<RoutedFile*> handles;  // at least one
+    Status failure;                    // of the first write that failed
+  };
   struct SealedLog {
     std::uint64_t file = 0;
     std::uint64_t log = 0;
@@ -244,6 +249,22 @@ class Session {
   Result<std::unique_ptr<File>> write_at_name(File& source, const std::string& to, int lock);
   bool must_be_at_names();
   Status forget_file(const std::string& absolute);
+
+  // session_snapshot.cpp
+  bool keeps_snapshots(const RoutedFile& file);
+  Status keep_snapshot(RoutedFile& file);
+  Status seal_snapshot(const std::string& absolute);
+  Status write_snapshot(RoutedFile& file);
+  bool take_changes(RoutedFile& file);
+  Status replace_in_window(File& source, const std::string& absolute, const std::string& path);
+  Status stop_snapshots(RoutedFile& file, const Status& why);
+  Status move_live(const std::string& absolute);
+  void end_live();
+  Result<Opened> open_live(const std::string& absolute, const OpenOptions& options, bool swmr);
+  Status closing(RoutedFile& file);
+  Status closed_live(RoutedFile& file);
+  Status refuse_if_live(const std::string& absolute, std::string_view what) const;
+  void forget_live(const std::string& absolute);
 
   // session_names.cpp
   bool is_at_name(const Copy& copy, const std::string& absolute);
@@ -397,6 +418,7 @@ class Session {
   std::int64_t readers_ = 0;                             // numbers of shared files that are read
   std::uint64_t claims_ = 0;                             // of names, by this process
   std::vector<RoutedFile*> writers_;                     // open, of this process
+  std::map<std::string, LiveFile> live_;                 // by absolute name
   std::map<const config::RouteRule*, std::uint64_t> closes_;  // in this window
   std::int64_t closed_in_all_ = 0;                            // files of this process
   std::int64_t closes_seen_ = 0;       // the most of any process, at the last look

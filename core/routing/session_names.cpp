@@ -23,6 +23,7 @@ Result<bool> Session::unlinked(std::string_view name) {
   const Route route = route_of(absolute);
   if (!route.routed()) return false;
   absolute = prefix() + "/" + route.relative;
+  forget_live(absolute);
   SCR_ASSIGN_OR_RETURN(const Copy copy, find(route, absolute));
   const auto known = shared_window_.find(absolute);
   const bool open = known != shared_window_.end() && known->second.open;
@@ -55,6 +56,7 @@ Result<bool> Session::truncated(std::string_view name, std::uint64_t size) {
     const Route route = route_of(absolute_name(name));
     if (!route.routed()) return false;
     const std::string absolute = prefix() + "/" + route.relative;
+    SCR_RETURN_IF_ERROR(refuse_if_live(absolute, "changed in size"));
     SCR_ASSIGN_OR_RETURN(const Copy copy, find(route, absolute));
     if (copy.lost) return no_data(absolute, copy.marker);
     SCR_RETURN_IF_ERROR(refuse_if_open(copy, route, "changed in size"));
@@ -155,6 +157,7 @@ Result<bool> Session::renamed(std::string_view from, std::string_view to) {
   const Route old_route = route_of(absolute_name(from));
   if (!old_route.routed()) return false;
   const std::string old_name = prefix() + "/" + old_route.relative;
+  SCR_RETURN_IF_ERROR(refuse_if_live(old_name, "renamed"));
   SCR_ASSIGN_OR_RETURN(const Copy copy, find(old_route, old_name));
   if (copy.lost) return no_data(old_name, copy.marker);
   SCR_RETURN_IF_ERROR(refuse_if_open(copy, old_route, "renamed"));
@@ -168,6 +171,7 @@ Result<bool> Session::renamed(std::string_view from, std::string_view to) {
   }
   const std::string new_name = prefix() + "/" + route.relative;
   if (old_name == new_name) return false;
+  forget_live(new_name);
   SCR_ASSIGN_OR_RETURN(const Copy replaced, find(route, new_name));
   SCR_RETURN_IF_ERROR(refuse_if_open(replaced, route, "replaced"));
   const bool is_free = replaced.where == Copy::Where::kNowhere || is_at_name(replaced, new_name);

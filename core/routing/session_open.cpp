@@ -54,6 +54,7 @@ Result<Session::Opened> Session::open(std::string_view name, const OpenOptions& 
   std::string absolute = absolute_name(name);
   const Route route = route_of(absolute);
   if (route.routed()) absolute = prefix() + "/" + route.relative;
+  if (live_.contains(absolute)) return open_live(absolute, options, swmr);
   for (;;) {
     auto opened = open_once(route, absolute, name, options, swmr);
     if (!opened.ok() || opened->file) return opened;

@@ -209,9 +209,15 @@ Result<std::unique_ptr<SharedFile>> Session::open_logs(const std::shared_ptr<Com
   // Others can open the file once it is synced, but what it has of an older version they would not
   // find.
   if (!base) options.synced = [this, absolute] { return shared_synced(absolute); };
-  options.stays_open = [this, absolute, comm](LogFile& file) {
+  options.stays_open = [this, absolute, comm, rule = route.rule](LogFile& file) {
     if (!move_shared(absolute, file, *comm).ok()) return;
     const std::lock_guard lock(mutex_);
+    if (rule != nullptr && rule->snapshot && comm->rank() == 0) {
+      warn_once(fmt::format("'{}' is not kept at each flush", absolute),
+                fmt::format("SNAPSHOT=1 of ROUTE={} has no effect on files that several processes "
+                            "have open together",
+                            rule->pattern));
+    }
     forget_moved(absolute, "is kept open and flushed");
   };
   auto file = std::make_unique<LogFile>(options, homes_, std::move(log), std::move(reader));

@@ -229,6 +229,7 @@ std::map<std::string, std::string> Session::hints_in_force(const SharedOpen& how
       runtime_->context().redundancy_for(runtime_->window(), output).sets.front();
   return {{"scr_route", "1"},
           {"scr_type", std::string(config::route_type_name(route.type))},
+          {"scr_order", how.is_strict() ? "strict" : "lazy"},
           {"scr_flush", output || (route.keep_all && every_one) ? "1" : "0"},
           {"scr_copy_type", std::string(redundancy::scheme_name(set.scheme))},
           {"scr_set_size", std::to_string(set.size())}};

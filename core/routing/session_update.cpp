@@ -103,8 +103,10 @@ Status Session::become_writer(RoutedFile& file) {
 // something else with the file still open.
 Status Session::flushed(RoutedFile& file) {
   constexpr int kFlushesBeforeClose = 2;
-  if (passive() || file.role() != RoutedFile::Role::kWriter) return {};
+  if (passive()) return {};
   std::lock_guard lock(mutex_);
+  if (keeps_snapshots(file)) return keep_snapshot(file);
+  if (file.role() != RoutedFile::Role::kWriter) return {};
   return ++file.flushes_ > kFlushesBeforeClose ? move_flushed(file) : Status();
 }
 
@@ -235,8 +237,12 @@ Status Session::forget_file(const std::string& absolute) {
 void Session::failed(RoutedFile& file, const Status& why) {
   if (getpid() != pid_) return;
   std::lock_guard lock(mutex_);
+  const auto live = live_.find(file.absolute_);
   WindowFile* known = file_in_window(file.absolute_);
-  if (known != nullptr && known->failure.ok()) known->failure = why;
+  Status* failure = live != live_.end() ? &live->second.failure
+                    : known != nullptr  ? &known->failure
+                                        : nullptr;
+  if (failure != nullptr && failure->ok()) *failure = why;
 }
 
 // Takes a file that could not be written out of the window, which is then no good dataset. The
@@ -251,8 +257,10 @@ void Session::drop_failed(const std::string& absolute) {
 }
 
 Status Session::closed(RoutedFile& file, const Status& closed_status) {
-  if (getpid() != pid_ || file.role() != RoutedFile::Role::kWriter) return {};
+  using Role = RoutedFile::Role;
+  if (getpid() != pid_ || (file.role() != Role::kWriter && file.role() != Role::kLive)) return {};
   std::unique_lock lock(mutex_);
+  if (file.role() == Role::kLive) return closed_live(file);
   std::erase(writers_, &file);
   if (!runtime_) return {};
   WindowFile* known = file_in_window(file.absolute_);

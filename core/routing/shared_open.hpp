@@ -18,6 +18,9 @@ struct SharedOpen {
   bool exclusive = false;
   bool delete_on_close = false;
   std::map<std::string, std::string> hints;  // those named scr_*, from all sources
+  // What a process writes is seen by the others when the call returns, and not only before it
+  // communicates (hint scr_order).
+  bool is_strict() const;
 };
 
 // Collective over `comm`, a private copy of the program's communicator that the file keeps. No

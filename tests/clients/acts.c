@@ -9,12 +9,15 @@
  *
  *   write NAME VALUE [COUNT]     H5Fcreate, a data set "value" of COUNT numbers, H5Fclose
  *   hold NAME VALUE              the same without H5Fclose
+ *   latest NAME VALUE            as hold, in the newest format of HDF5, which marks open files
  *   put NAME VALUE               writes the data set of a file that is held
  *   flush NAME | close NAME      H5Fflush, H5Fclose of a file that is held
  *   append NAME DATASET VALUE    opens the file for changes and adds a data set
  *   add NAME DATASET VALUE       adds a data set to a file that is held
  *   update NAME                  opens a file for changes and holds it
  *   core NAME VALUE              as write, with HDF5's driver core
+ *   family NAME VALUE            the same with the driver family, whose members are NAME-0.h5, ...
+ *   family-list NAME VALUE       the same, with a new property list for the members
  *   swmr NAME VALUE              as write, with H5Fstart_swmr_write in between; prints what it says
  *   read NAME VALUE [DATASET]    must find just this
  *   last NAME VALUE              the number of the newest data set "a<number>"
@@ -142,9 +145,28 @@ static void create(const char* name, long long value, size_t count, int keep) {
     wrong("cannot close", name);
 }
 
-static void create_with_core(const char* name, long long value) {
+static void create_latest(const char* name, long long value) {
   hid_t list = H5Pcreate(H5P_FILE_ACCESS);
-  H5Pset_fapl_core(list, 65536, 1);
+  H5Pset_libver_bounds(list, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST);
+  hid_t file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, list);
+  if (file < 0 || !write_values(file, "value", value, COUNT)) wrong("cannot write", name);
+  if (file >= 0) hold(name, file);
+  H5Pclose(list);
+}
+
+static void create_with_driver(const char* driver, const char* name, long long value) {
+  char members[LENGTH + 16];
+  hid_t list = H5Pcreate(H5P_FILE_ACCESS);
+  if (strcmp(driver, "core") == 0) {
+    H5Pset_fapl_core(list, 65536, 1);
+  } else {
+    snprintf(members, sizeof members, "%s-%%d.h5", name);
+    /* H5P_DEFAULT stands for sec2 here, whatever the default driver is. */
+    hid_t own = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_fapl_family(list, 4096, strcmp(driver, "family") == 0 ? H5P_DEFAULT : own);
+    H5Pclose(own);
+    name = members;
+  }
   hid_t file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, list);
   if (file < 0 || !write_values(file, "value", value, COUNT) || H5Fclose(file) < 0)
     wrong("cannot write", name);
@@ -309,8 +331,10 @@ static int do_file_act(const char* verb, char** word, int words) {
     create(name, atoll(word[1]), words > 2 ? (size_t)last : COUNT, 0);
   else if (strcmp(verb, "hold") == 0)
     create(name, last, COUNT, 1);
-  else if (strcmp(verb, "core") == 0)
-    create_with_core(name, last);
+  else if (strcmp(verb, "latest") == 0)
+    create_latest(name, last);
+  else if (strcmp(verb, "core") == 0 || strncmp(verb, "family", 6) == 0)
+    create_with_driver(verb, name, last);
   else if (strcmp(verb, "swmr") == 0)
     create_with_swmr(name, last);
   else if (strcmp(verb, "put") == 0 && !write_values(file, "value", last, COUNT))

@@ -114,6 +114,23 @@ case_other_drivers() {
   plain_acts "read a.h5 1" "read b.h5 2"
   expect_done
 
+  begin_acts "the family driver goes past, unless its members have the default driver"
+  ranks=2
+  printf 'ROUTE=[fg]*.h5 TYPE=CKPT\n' >rules
+  SCR_CONF_FILE=$PWD/rules acts "@0 family f 1" barrier
+  expect_done
+  expect_text "'f-%d.h5' is not protected, although ROUTE=\[fg\]\*.h5 is for it"
+  expect_no_text "[1-9] files routed"
+  SCR_CONF_FILE=$PWD/rules acts "@0 family-list g 2" barrier
+  expect_done
+  expect_no_text "not protected"
+  expect_text "[2-9] files routed .* 1 datasets protected"
+  h5repart -family_to_single f-%d.h5 whole_f.h5 && h5repart -family_to_single g-%d.h5 whole_g.h5
+  check $? "h5repart joins the members"
+  plain_acts "read whole_f.h5 1" "read whole_g.h5 2"
+  expect_done
+  ranks=4
+
   begin_acts "SWMR is refused for a routed file, which stays as it was; without locks it is said"
   acts "swmr s.%r.h5 1%r" barrier
   expect_done

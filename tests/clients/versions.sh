@@ -4,6 +4,8 @@
 #   versions.sh BUILD [CASE...]
 source "$(dirname "$0")/lib.sh"
 
+in_step=(next next next next) # with four ranks: all have come so far, without a collective call
+
 case_baton() {
   begin_acts "a file is passed on from rank to rank, on one node and across nodes, within one window"
   acts "@0 write b.h5 1" next "@1 append b.h5 a1 11" next "@2 append b.h5 a2 12" next next "@3 append b.h5 a3 13" \
@@ -128,6 +130,52 @@ case_kept_open() {
   plain_acts "@0 read log.h5 4"
   expect_done
   expect_no_notes
+}
+
+case_snapshots() {
+  local verb
+  for verb in hold latest; do
+    begin_acts "SNAPSHOT=1 ($verb): a file that stays open is protected as it was at its last flush; a node is lost"
+    printf 'ROUTE=s*.h5 TYPE=OUTPUT SNAPSHOT=1\n' >rules
+    export SCR_CONF_FILE=$PWD/rules
+    SCR_FLUSH_ASYNC_BW=1 acts "$verb s.%r.h5 1%r" "flush s.%r.h5" barrier "add s.%r.h5 x 2%r" "flush s.%r.h5" \
+      "add s.%r.h5 y 3%r" "flush s.%r.h5" barrier "put s.%r.h5 5%r" "add s.%r.h5 z 4%r" "@0 kill"
+    expect_no_text "WRONG|without protection"
+    lose 0
+    acts "read s.%r.h5 1%r" "read s.%r.h5 3%r y" "read s.%o.h5 2%o x" barrier
+    expect_done
+    expect_text "restored from the cache"
+    plain_acts "read s.%r.h5 1%r" "read s.%r.h5 2%r x" "read s.%r.h5 3%r y"
+    expect_done
+    expect_no_notes
+
+    begin_acts "SNAPSHOT=1 ($verb): others read the last flush, its own process what it writes; closed, it is whole"
+    printf 'ROUTE=s*.h5 TYPE=OUTPUT SNAPSHOT=1\n' >rules
+    export SCR_CONF_FILE=$PWD/rules
+    acts "$verb s.%r.h5 1%r" "flush s.%r.h5" "${in_step[@]}" "read s.%o.h5 1%o" barrier "put s.%r.h5 2%r" \
+      "add s.%r.h5 x 3%r" "${in_step[@]}" "read s.%o.h5 1%o" "${in_step[@]}" "read s.%r.h5 2%r" "flush s.%r.h5" \
+      barrier "read s.%o.h5 2%o" "${in_step[@]}" "put s.%r.h5 4%r" "close s.%r.h5" barrier "read s.%o.h5 4%o" "read s.%o.h5 3%o x" \
+      "write c.%r.h5 5%r" barrier
+    expect_done
+    expect_no_text "without protection"
+    expect_text "3 datasets protected, 3 flushed"
+    plain_acts "read s.%r.h5 4%r" "read s.%r.h5 3%r x"
+    expect_done
+    expect_no_notes
+  done
+
+  begin_acts "SNAPSHOT=1: deleted while it is open, renamed over, open at the end; a second file keeps none of them waiting"
+  printf 'ROUTE=s*.h5 TYPE=OUTPUT SNAPSHOT=1\nROUTE=c*.h5 TYPE=CKPT\n' >rules
+  export SCR_CONF_FILE=$PWD/rules
+  acts "hold s.%r.h5 1%r" "hold s2.%r.h5 2%r" "hold s3.%r.h5 3%r" "flush s.%r.h5" "flush s2.%r.h5" "flush s3.%r.h5" \
+    "write c.%r.h5 4%r" barrier "unlink s.%r.h5" "missing s.%r.h5" "put s2.%r.h5 5%r" "write s4.%r.h5 6%r" \
+    "rename s4.%r.h5 s3.%r.h5" barrier "close s.%r.h5" "close s3.%r.h5" "read s3.%r.h5 6%r"
+  expect_done
+  expect_no_text "without protection"
+  plain_acts "missing s.%r.h5" "read s2.%r.h5 5%r" "read s3.%r.h5 6%r" "read c.%r.h5 4%r"
+  expect_done
+  expect_no_notes
+  unset SCR_CONF_FILE
 }
 
 run_cases "$@"

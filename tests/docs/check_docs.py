@@ -29,7 +29,7 @@ KNOWN = {
 }
 # Names with scr_ that are no commands: hints of MPI-IO, libraries and targets.
 OTHER_NAMES = {
-    "scr_route", "scr_type", "scr_set_size", "scr_copy_type", "scr_flush",
+    "scr_route", "scr_type", "scr_set_size", "scr_copy_type", "scr_flush", "scr_order",
     "scr_base", "scr_mpiio", "scr_hdf5_legacy",
 }
 # Functions and variables by which a test gives options to commands.

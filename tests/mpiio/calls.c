@@ -335,6 +335,7 @@ static void hints(void) {
   MPI_Info_set(info, "scr_copy_type", "XOR");
   MPI_Info_set(info, "scr_set_size", "17");
   MPI_Info_set(info, "scr_flush", "false");
+  MPI_Info_set(info, "scr_order", "sometimes");
   MPI_File file;
   OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_CREATE, info, &file));
   OK(MPI_File_get_info(file, &now));

@@ -201,7 +201,7 @@ herr_t close(H5FD_t* closing) {
 std::pair<dev_t, ino_t> identity(const OpenFile& file) {
   using Role = routing::RoutedFile::Role;
   const Role role = file.routed != nullptr ? file.routed->role() : Role::kReader;
-  if (role == Role::kWriter || role == Role::kPlain) {
+  if (role == Role::kWriter || role == Role::kLive || role == Role::kPlain) {
     auto info = file.routed->info();
     if (info.ok()) return {info->device, info->inode};
   }
