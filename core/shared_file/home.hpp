@@ -134,8 +134,8 @@ class Homes {
   int home_of_name(const std::string& name) const;
   Status enter(std::uint64_t file, const LogPlace& log, std::span<const Extent> extents,
                std::uint64_t size, bool with_stamps) const;
-  Status look_up_at(std::uint64_t file, int node, std::vector<Range> ranges,
-                    std::vector<Location>& found) const;
+  struct Share;
+  Status ask_shares(std::uint64_t file, std::map<int, Share>& shares) const;
 
   int nodes_;
   Transport transport_;
