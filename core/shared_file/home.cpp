@@ -53,6 +53,13 @@ bool is_range(std::uint64_t offset, std::uint64_t length) {
 
 Bytes number(std::uint64_t value) { return WireWriter().u64(value).take(); }
 
+Result<std::uint64_t> one_number(ByteView answer) {
+  WireReader in(answer);
+  const std::uint64_t value = in.u64();
+  if (!in.ok()) return bad_answer();
+  return value;
+}
+
 std::string text_of(ByteView bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -378,8 +385,10 @@ Status Homes::Share::take(ByteView answer) {
   return {};
 }
 
-// All homes at once, until each has told of all its ranges.
-Status Homes::ask_shares(std::uint64_t file, std::map<int, Share>& shares) const {
+// All homes at once, until each has told of all its ranges; in the first round also for the size,
+// if that is wanted.
+Status Homes::ask_shares(std::uint64_t file, std::map<int, Share>& shares,
+                         std::uint64_t* size) const {
   for (;;) {
     std::vector<Message> messages;
     std::vector<Share*> asked;
@@ -388,17 +397,34 @@ Status Homes::ask_shares(std::uint64_t file, std::map<int, Share>& shares) const
       messages.push_back({node, share.request(file)});
       asked.push_back(&share);
     }
-    if (asked.empty()) return {};
+    if (size != nullptr) messages.push_back({home_of(file, 0), begin(Op::kSize, file).take()});
+    if (messages.empty()) return {};
     const auto answers = transport_(std::move(messages));
     for (std::size_t i = 0; i < asked.size(); ++i) {
       SCR_RETURN_IF_ERROR(answers[i].status());
       SCR_RETURN_IF_ERROR(asked[i]->take(*answers[i]));
     }
+    if (size == nullptr) continue;
+    SCR_RETURN_IF_ERROR(answers.back().status());
+    SCR_ASSIGN_OR_RETURN(*size, one_number(*answers.back()));
+    size = nullptr;
   }
 }
 
 Result<std::vector<Location>> Homes::look_up(std::uint64_t file,
                                              std::span<const Range> ranges) const {
+  return look_up(file, ranges, nullptr);
+}
+
+Result<Homes::Found> Homes::look_up_with_size(std::uint64_t file,
+                                              std::span<const Range> ranges) const {
+  Found found;
+  SCR_ASSIGN_OR_RETURN(found.locations, look_up(file, ranges, &found.size));
+  return found;
+}
+
+Result<std::vector<Location>> Homes::look_up(std::uint64_t file, std::span<const Range> ranges,
+                                             std::uint64_t* size) const {
   struct Part {
     Range range;
     int node;
@@ -414,7 +440,7 @@ Result<std::vector<Location>> Homes::look_up(std::uint64_t file,
       begin = end;
     }
   }
-  SCR_RETURN_IF_ERROR(ask_shares(file, shares));
+  SCR_RETURN_IF_ERROR(ask_shares(file, shares, size));
   if (shares.size() == 1) return std::move(shares.begin()->second.found);
   // Back in the order of the ranges.
   std::vector<Location> all;
@@ -463,10 +489,7 @@ Result<std::vector<Extent>> Homes::list(std::uint64_t file, std::uint32_t rank,
 
 Result<std::uint64_t> Homes::size(std::uint64_t file) const {
   SCR_ASSIGN_OR_RETURN(const Bytes answer, ask(home_of(file, 0), begin(Op::kSize, file).take()));
-  WireReader in(answer);
-  const std::uint64_t size = in.u64();
-  if (!in.ok()) return bad_answer();
-  return size;
+  return one_number(answer);
 }
 
 Status Homes::truncate(std::uint64_t file, std::uint64_t size) const {
@@ -492,10 +515,7 @@ Result<IndexCost> Homes::cost(std::uint64_t file) const {
 Result<std::uint64_t> Homes::add_to_pointer(std::uint64_t file, std::uint64_t by) const {
   WireWriter out = begin(Op::kAddToPointer, file);
   SCR_ASSIGN_OR_RETURN(const Bytes answer, ask(home_of(file, 0), out.u64(by).take()));
-  WireReader in(answer);
-  const std::uint64_t before = in.u64();
-  if (!in.ok()) return bad_answer();
-  return before;
+  return one_number(answer);
 }
 
 Status Homes::set_pointer(std::uint64_t file, std::uint64_t to) const {

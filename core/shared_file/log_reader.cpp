@@ -65,6 +65,21 @@ Location cut(const Location& location, std::uint64_t begin, std::uint64_t end) {
   return part;
 }
 
+// What of the ranges comes before the first byte beyond `end`, and how many bytes that is.
+std::vector<Range> up_to(std::span<const Range> ranges, std::uint64_t end, std::uint64_t& count) {
+  std::vector<Range> parts;
+  parts.reserve(ranges.size());
+  count = 0;
+  for (const Range& range : ranges) {
+    if (range.length == 0) continue;
+    if (range.offset >= end) break;
+    parts.push_back({range.offset, std::min(range.length, end - range.offset)});
+    count += parts.back().length;
+    if (parts.back().length < range.length) break;
+  }
+  return parts;
+}
+
 // The bytes of the second follow those of the first in the same log.
 bool continues(const Location& first, const Location& second) {
   return first.log && second.log && first.log->id == second.log->id &&
@@ -206,6 +221,7 @@ Status LogReader::read_locations(std::span<const Location> locations, std::span<
     for (; i < locations.size() && continues(run, locations[i]); ++i) {
       run.range.length += locations[i].range.length;
     }
+    if (run.range.length == 0) continue;  // beyond the end of the file
     SCR_RETURN_IF_ERROR(read_location(run, out.first(run.range.length)));
     out = out.subspan(run.range.length);
   }
@@ -214,20 +230,28 @@ Status LogReader::read_locations(std::span<const Location> locations, std::span<
 
 Result<std::uint64_t> LogReader::read_logs(std::span<const Range> ranges,
                                            std::span<std::byte> out) {
+  if (!sealed_) return read_open(ranges, out);
   SCR_ASSIGN_OR_RETURN(const std::uint64_t end, size_of_logs());
-  std::vector<Range> wanted;
-  wanted.reserve(ranges.size());
   std::uint64_t count = 0;
-  for (const Range& range : ranges) {
-    if (range.length == 0) continue;
-    if (range.offset >= end) break;
-    wanted.push_back({range.offset, std::min(range.length, end - range.offset)});
-    count += wanted.back().length;
-    if (wanted.back().length < range.length) break;
-  }
+  const std::vector<Range> wanted = up_to(ranges, end, count);
   if (count == 0) return std::uint64_t{0};
   SCR_ASSIGN_OR_RETURN(const std::vector<Location> locations, locate(wanted));
   SCR_RETURN_IF_ERROR(read_locations(locations, out.first(count)));
+  return count;
+}
+
+// A file that may change is asked about each time, with one round of messages.
+Result<std::uint64_t> LogReader::read_open(std::span<const Range> ranges,
+                                           std::span<std::byte> out) {
+  SCR_ASSIGN_OR_RETURN(Homes::Found found, homes_->look_up_with_size(file_, ranges));
+  std::uint64_t count = 0;
+  (void)up_to(ranges, found.size, count);
+  std::uint64_t left = count;
+  for (Location& location : found.locations) {
+    location.range.length = std::min(location.range.length, left);
+    left -= location.range.length;
+  }
+  SCR_RETURN_IF_ERROR(read_locations(found.locations, out.first(count)));
   return count;
 }
 

@@ -57,6 +57,7 @@ class LogReader {
     std::vector<std::byte> ahead;
   };
   Result<std::uint64_t> read_logs(std::span<const Range> ranges, std::span<std::byte> out);
+  Result<std::uint64_t> read_open(std::span<const Range> ranges, std::span<std::byte> out);
   Result<std::uint64_t> size_of_logs();
   Result<File*> other_copy();
   Status read_locations(std::span<const Location> locations, std::span<std::byte> out);

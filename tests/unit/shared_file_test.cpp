@@ -562,7 +562,7 @@ class SealedFile : public ::testing::Test {
     });
   }
 
-  std::unique_ptr<LogReader> reader() {
+  std::unique_ptr<LogReader> reader(bool sealed = true) {
     auto homes = std::make_shared<const Homes>(3, [this](std::vector<Homes::Message> messages) {
       ++asked_;
       std::vector<Result<Bytes>> answers;
@@ -577,7 +577,7 @@ class SealedFile : public ::testing::Test {
           SCR_ASSIGN_OR_RETURN(auto file, opener(directory_)(place));
           return std::unique_ptr<File>(std::make_unique<CountedLog>(std::move(file), reads_));
         },
-        /*sealed=*/true);
+        sealed);
   }
 
   TemporaryDirectory directory_;
@@ -594,6 +594,18 @@ TEST_F(SealedFile, PiecesThatFollowEachOtherInALogAreReadTogether) {
   EXPECT_EQ(reads_, 1);
   EXPECT_LE(asked_,
             4);  // for the size, and for all stripes, whose answers do not fit in one message
+}
+
+TEST_F(SealedFile, BeforeThatAReadAsksTheHomesOnce) {
+  const auto open = reader(/*sealed=*/false);
+  const std::vector<Range> ranges = {
+      {5, 2000}, {2 * kStripeSize - 7, 14}, {kPieces * kPiece - 3, 9}};
+  std::vector<std::byte> bytes(2023, std::byte{99});
+  ASSERT_EQ(*open->read(ranges, bytes), 2017U);
+  expect_bytes(std::span(ranges).first(2), bytes);
+  EXPECT_EQ(bytes[2016], byte_of(kPieces * kPiece - 1));
+  EXPECT_EQ(bytes[2017], std::byte{99});
+  EXPECT_EQ(asked_, 1);
 }
 
 TEST_F(SealedFile, SmallReadsInOrderTakeAlongWhatFollows) {
