@@ -24,7 +24,7 @@ constexpr std::uint64_t kMostBlocksAhead = 16;
 constexpr std::size_t kLargeRead = 2 * kBlockSize;
 // Of a large read, asked for at a time: what fits into a core's own cache, where the server reads
 // and seals it, and the client receives and verifies it.
-constexpr std::size_t kPieceSize = 262144;
+constexpr std::size_t kPieceSize = 524288;
 static_assert(kPieceSize <= kMaxRead);
 // Requests on their way at once: enough to keep both sides busy.
 constexpr std::size_t kWindow = 4;
