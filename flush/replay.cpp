@@ -162,8 +162,9 @@ class RegionFile final : public ReadOnlyFile {
 
  private:
   static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
-  // At a time, of a log: as many requests as can be on their way to another node at once.
-  static constexpr std::size_t kMostRead = std::size_t{4} << 20U;
+  // At a time, of a log: more than one request to another node, and with few logs so little that
+  // what was received is mostly still in a core's own cache when it is verified and written.
+  static constexpr std::size_t kMostRead = std::size_t{1} << 20U;
   static constexpr std::size_t kMostMemory = std::size_t{32} << 20U;  // of all logs
 
   // What was read of a log last.

@@ -352,10 +352,20 @@ Result<FlatType> flatten(MPI_Datatype type) {
   if (type == MPI_DATATYPE_NULL) {
     return invalid_argument("cannot take a datatype apart: it is MPI_DATATYPE_NULL");
   }
+  // Most calls have the same basic type, which nobody can free, so that its handle stays its own.
+  thread_local struct {
+    MPI_Datatype type = MPI_DATATYPE_NULL;
+    FlatType flat;
+  } last_basic;
+  if (type == last_basic.type) return last_basic.flat;
   if (const FlatType* kept = find_kept(type)) return *kept;
   SCR_ASSIGN_OR_RETURN(FlatType flat, flatten_anew(type));
   SCR_ASSIGN_OR_RETURN(const int combiner, combiner_of(type));
-  if (!is_predefined(combiner)) keep(type, flat);
+  if (is_predefined(combiner)) {
+    last_basic = {type, flat};
+  } else {
+    keep(type, flat);
+  }
   return flat;
 }
 

@@ -297,6 +297,9 @@ class Session {
   // session_shared.cpp
   Result<std::unique_ptr<File>> open_version(const SharedOpen& how, const Hash& plan);
   std::unique_ptr<File> open_shared_copy(const Marker& marker);
+  std::unique_ptr<shared_file::LogReader> reader_of(const Marker& marker);
+  Result<std::unique_ptr<shared_file::LogReader>> read_version(const SharedOpen& how,
+                                                               const Hash& plan);
   std::function<Result<std::unique_ptr<File>>()> flushed_copy(const Marker& marker);
   Result<std::unique_ptr<shared_file::SharedFile>> open_each(
       const std::shared_ptr<Communicator>& comm, const SharedOpen& how, const Hash& plan);

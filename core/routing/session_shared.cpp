@@ -58,12 +58,33 @@ Result<std::unique_ptr<File>> Session::open_version(const SharedOpen& how, const
   return std::move(opened.file);
 }
 
-std::unique_ptr<File> Session::open_shared_copy(const Marker& marker) {
+std::unique_ptr<shared_file::LogReader> Session::reader_of(const Marker& marker) {
   const bool sealed = marker.dataset != runtime_->window();
-  return shared_file::as_file(
-      std::make_unique<shared_file::LogReader>(
-          homes_, marker.id, log_opener(marker.dataset, marker.file, sealed), sealed),
-      prefix() + "/" + marker.file, flushed_copy(marker));
+  auto reader = std::make_unique<shared_file::LogReader>(
+      homes_, marker.id, log_opener(marker.dataset, marker.file, sealed), sealed);
+  reader->set_elsewhere(flushed_copy(marker));
+  return reader;
+}
+
+std::unique_ptr<File> Session::open_shared_copy(const Marker& marker) {
+  return shared_file::as_file(reader_of(marker), prefix() + "/" + marker.file);
+}
+
+// The same as a reader. A file of several processes is read from their logs with
+// nothing in between, so that all pieces of a call are known to its reader.
+Result<std::unique_ptr<shared_file::LogReader>> Session::read_version(const SharedOpen& how,
+                                                                      const Hash& plan) {
+  if (auto text = plan.value("SHARED")) {
+    SCR_ASSIGN_OR_RETURN(const Marker marker, decode(std::as_bytes(std::span(*text))));
+    const std::lock_guard lock(mutex_);
+    return reader_of(marker);
+  }
+  SCR_ASSIGN_OR_RETURN(auto file, open_version(how, plan));
+  SCR_ASSIGN_OR_RETURN(const FileInfo info, file->info());
+  auto reader = std::make_unique<shared_file::LogReader>(homes_, 0, shared_file::OpenLog(),
+                                                         /*sealed=*/true);
+  reader->set_whole(std::move(file), info.size);
+  return reader;
 }
 
 // Opens what was flushed since the marker was put. It is the same file if it is of this very
@@ -91,9 +112,9 @@ Result<std::unique_ptr<SharedFile>> Session::open_each(const std::shared_ptr<Com
         {.closed = [this, plan] { release_claim(plan); },
          .synced = [routed] { return routed != nullptr ? routed->flush_hint() : Status(); }});
   }
-  auto file = open_version(how, plan);
-  const Result<FileInfo> info = file.ok() ? (*file)->info() : Result<FileInfo>(file.status());
-  SCR_RETURN_IF_ERROR(agree_all(*comm, info.status(), "opening a file"));
+  auto reader = read_version(how, plan);
+  const auto size = reader.ok() ? (*reader)->size() : Result<std::uint64_t>(reader.status());
+  SCR_RETURN_IF_ERROR(agree_all(*comm, size.status(), "opening a file"));
   const std::int64_t agreed = agree_number(*comm, readers_);
   LogFile::Options options;
   const std::int64_t first = first_rank_of(*comm);
@@ -107,14 +128,12 @@ Result<std::unique_ptr<SharedFile>> Session::open_each(const std::shared_ptr<Com
     if (is_first) (void)homes->drop(id);
     return Status();
   };
-  auto reader = std::make_unique<shared_file::LogReader>(homes_, options.id, shared_file::OpenLog(),
-                                                         /*sealed=*/true);
-  reader->set_base(std::shared_ptr<File>(std::move(*file)), info->size);
+  // Its homes know of pointer and lock only.
   Status status;
-  if (is_first) status = homes_->create(options.id, info->size);
+  if (is_first) status = homes_->create(options.id, *size);
   SCR_RETURN_IF_ERROR(agree_all(*comm, status, "opening a file"));
   return std::unique_ptr<SharedFile>(
-      std::make_unique<LogFile>(options, homes_, nullptr, std::move(reader)));
+      std::make_unique<LogFile>(options, homes_, nullptr, *std::move(reader)));
 }
 
 // Collective: the rank in the run of the communicator's first.

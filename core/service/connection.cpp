@@ -12,10 +12,11 @@
 #include <asio/write.hpp>
 #include <cerrno>
 #include <optional>
+#include <string_view>
 #include <thread>
 
-#include "core/base/checksum.hpp"
 #include "core/base/text.hpp"
+#include "core/service/transfer_whole.hpp"
 
 namespace scr::service {
 namespace {
@@ -29,6 +30,8 @@ constexpr std::chrono::milliseconds kLongestPause{500};
 // Whether connecting may go better the next time.
 enum class Again { kNo, kYes, kBusy };
 
+constexpr std::string_view kChanged = "sent a reply that was changed on its way";
+
 }  // namespace
 
 class Connection::Impl {
@@ -39,18 +42,22 @@ class Connection::Impl {
   Status open(const Key& key, Clock::time_point deadline, Again& again);
   Status send(Request request);
   Status send_call(ByteView payload);
-  Result<Reply> receive(std::uint32_t longest);
+  Result<ReplyHeader> receive(ByteSpan data);
+  Result<std::vector<std::byte>> receive_answer();
   bool is_broken() const { return broken_; }
   bool is_late() const { return late_; }
 
  private:
   Status connect(Clock::time_point deadline);
   Status shake_hands(const Key& key, Clock::time_point deadline, Again& again);
-  Status read(ByteSpan bytes, Clock::time_point deadline);
+  Status read(ByteSpan bytes, Clock::time_point deadline) { return read(bytes, {}, deadline); }
+  Status read(ByteSpan bytes, ByteSpan after, Clock::time_point deadline);
   Status write(ByteView bytes, Clock::time_point deadline);
   // Runs the one operation that was begun, whose handler sets `result`.
   Status finish(const std::optional<asio::error_code>& result, Clock::time_point deadline);
-  Status server_error(const Reply& reply);
+  Result<ReplyHeader> receive_header(std::size_t longest, Clock::time_point deadline);
+  Status receive_payload(const ReplyHeader& header, ByteSpan data, Clock::time_point deadline);
+  Status server_error(const ReplyHeader& header, Clock::time_point deadline);
 
   std::string server() const {
     return fmt::format("node '{}' ({} port {})", text::escape(endpoint_.node),
@@ -75,7 +82,6 @@ class Connection::Impl {
   std::unique_ptr<SessionKeys> keys_;
   std::uint64_t next_request_ = 0;
   std::uint64_t next_reply_ = 0;
-  std::vector<std::byte> frame_;
   bool broken_ = false;
   bool late_ = false;
 };
@@ -97,16 +103,18 @@ Status Connection::Impl::finish(const std::optional<asio::error_code>& result,
   return *result ? gone(*result) : Status();
 }
 
-Status Connection::Impl::read(ByteSpan bytes, Clock::time_point deadline) {
+Status Connection::Impl::read(ByteSpan bytes, ByteSpan after, Clock::time_point deadline) {
   std::optional<asio::error_code> result;
-  asio::async_read(socket_, asio::buffer(bytes.data(), bytes.size()),
+  const std::array<asio::mutable_buffer, 2> buffers = {asio::buffer(bytes.data(), bytes.size()),
+                                                       asio::buffer(after.data(), after.size())};
+  asio::async_read(socket_, buffers, TransferWhole(),
                    [&](const asio::error_code& error, std::size_t) { result = error; });
   return finish(result, deadline);
 }
 
 Status Connection::Impl::write(ByteView bytes, Clock::time_point deadline) {
   std::optional<asio::error_code> result;
-  asio::async_write(socket_, asio::buffer(bytes.data(), bytes.size()),
+  asio::async_write(socket_, asio::buffer(bytes.data(), bytes.size()), TransferWhole(),
                     [&](const asio::error_code& error, std::size_t) { result = error; });
   return finish(result, deadline);
 }
@@ -145,9 +153,11 @@ Status Connection::Impl::shake_hands(const Key& key, Clock::time_point deadline,
   if (!greeting) return broken(StatusCode::kCorrupt, "has no range service of this version there");
 
   const Nonce nonce = make_nonce();
-  keys_ = std::make_unique<SessionKeys>(key, greeting->server, nonce);
+  const Cipher cipher = best_cipher(greeting->ciphers);
+  keys_ = std::make_unique<SessionKeys>(key, greeting->server, nonce, cipher);
   std::array<std::byte, kHelloSize> hello_bytes = {};
-  service::write(Hello{nonce, keys_->proof(Side::kClient)}, hello_bytes);
+  service::write(Hello{nonce, keys_->proof(Side::kClient), static_cast<std::uint16_t>(cipher)},
+                 hello_bytes);
   SCR_RETURN_IF_ERROR(maybe_again(write(hello_bytes, deadline)));
 
   std::array<std::byte, kWelcomeSize> welcome_bytes = {};
@@ -197,41 +207,60 @@ Status Connection::Impl::send_call(ByteView payload) {
   keys_->seal(Side::kClient, request.number, frame,
               ByteSpan(bytes).subspan(kRequestHeaderSize, kTagSize));
   std::copy(payload.begin(), payload.end(), bytes.begin() + kRequestSize);
-  keys_->seal(Side::kClient, call_number(request.number), payload, ByteSpan(bytes).last(kTagSize));
+  keys_->seal(Side::kClient, payload_number(request.number), payload,
+              ByteSpan(bytes).last(kTagSize));
   return write(bytes, Clock::now() + options_.reply_timeout);
 }
 
-Result<Connection::Reply> Connection::Impl::receive(std::uint32_t longest) {
-  const auto deadline = Clock::now() + options_.reply_timeout;
-  frame_.resize(std::max(frame_.size(), kReplyHeaderSize));
-  SCR_RETURN_IF_ERROR(read(ByteSpan(frame_).first(kReplyHeaderSize), deadline));
-  const auto header = parse_reply_header(ByteView(frame_).first(kReplyHeaderSize));
+Result<ReplyHeader> Connection::Impl::receive_header(std::size_t longest,
+                                                     Clock::time_point deadline) {
+  std::array<std::byte, kReplySize> bytes = {};
+  SCR_RETURN_IF_ERROR(read(bytes, deadline));
+  const ByteView frame = ByteView(bytes).first(kReplyHeaderSize);
+  const auto header = parse_reply_header(frame);
   const std::uint64_t number = next_reply_++;
   const bool failed = header && header->code != static_cast<std::uint16_t>(Code::kOk);
   if (!header || header->number != number || header->length > (failed ? kMaxErrorText : longest)) {
     return broken(StatusCode::kCorrupt, "sent what is no reply to our request");
   }
-  const std::size_t size = kReplyHeaderSize + header->length;
-  frame_.resize(std::max(frame_.size(), size + kTagSize));
-  const ByteSpan rest = ByteSpan(frame_).subspan(kReplyHeaderSize, header->length + kTagSize);
-  SCR_RETURN_IF_ERROR(read(rest, deadline));
-  const ByteView frame(frame_.data(), size);
-  const ByteView data = frame.subspan(kReplyHeaderSize);
-  if (!keys_->is_sealed(Side::kServer, number, frame, rest.last(kTagSize))) {
-    return broken(StatusCode::kCorrupt, "sent a reply that was changed on its way");
+  if (!keys_->is_sealed(Side::kServer, number, frame, ByteView(bytes).last(kTagSize))) {
+    return broken(StatusCode::kCorrupt, kChanged);
   }
-  if (crc32(data) != header->crc32) {
-    return broken(StatusCode::kCorrupt, "sent data with a wrong checksum");
-  }
-  const Reply reply{*header, data};
-  if (failed) return server_error(reply);
-  return reply;
+  if (failed) return server_error(*header, deadline);
+  return *header;
 }
 
-Status Connection::Impl::server_error(const Reply& reply) {
-  const std::string_view text(reinterpret_cast<const char*>(reply.data.data()), reply.data.size());
+// `data` has the size that the header says. The bytes go where they are wanted, and are verified
+// there: a copy would cost as much as reading them from memory.
+Status Connection::Impl::receive_payload(const ReplyHeader& header, ByteSpan data,
+                                         Clock::time_point deadline) {
+  if (data.empty()) return {};
+  std::array<std::byte, kTagSize> tag = {};
+  SCR_RETURN_IF_ERROR(read(data, tag, deadline));
+  if (keys_->is_sealed(Side::kServer, payload_number(header.number), data, tag)) return {};
+  return broken(StatusCode::kCorrupt, kChanged);
+}
+
+Result<ReplyHeader> Connection::Impl::receive(ByteSpan data) {
+  const auto deadline = Clock::now() + options_.reply_timeout;
+  SCR_ASSIGN_OR_RETURN(const ReplyHeader header, receive_header(data.size(), deadline));
+  SCR_RETURN_IF_ERROR(receive_payload(header, data.first(header.length), deadline));
+  return header;
+}
+
+Result<std::vector<std::byte>> Connection::Impl::receive_answer() {
+  const auto deadline = Clock::now() + options_.reply_timeout;
+  SCR_ASSIGN_OR_RETURN(const ReplyHeader header, receive_header(kMaxRead, deadline));
+  std::vector<std::byte> answer(header.length);
+  SCR_RETURN_IF_ERROR(receive_payload(header, answer, deadline));
+  return answer;
+}
+
+Status Connection::Impl::server_error(const ReplyHeader& header, Clock::time_point deadline) {
+  std::string text(header.length, '\0');
+  SCR_RETURN_IF_ERROR(receive_payload(header, std::as_writable_bytes(std::span(text)), deadline));
   const std::string message = fmt::format("says: {}", text::escape(text));
-  switch (static_cast<Code>(reply.header.code)) {
+  switch (static_cast<Code>(header.code)) {
     case Code::kNotFound:
       return {StatusCode::kNotFound, fmt::format("{} {}", server(), message)};
     case Code::kBadRequest:
@@ -269,9 +298,8 @@ Result<std::unique_ptr<Connection>> Connection::open(const Endpoint& endpoint, c
 
 Status Connection::send(Request request) { return impl_->send(request); }
 Status Connection::send_call(ByteView payload) { return impl_->send_call(payload); }
-Result<Connection::Reply> Connection::receive(std::uint32_t longest) {
-  return impl_->receive(longest);
-}
+Result<ReplyHeader> Connection::receive(ByteSpan data) { return impl_->receive(data); }
+Result<std::vector<std::byte>> Connection::receive_answer() { return impl_->receive_answer(); }
 bool Connection::is_broken() const { return impl_->is_broken(); }
 bool Connection::is_late() const { return impl_->is_late(); }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "core/service/protocol.hpp"
 
@@ -21,14 +22,13 @@ class Connection {
   Status send(Request request);
   Status send_call(ByteView payload);
 
-  struct Reply {
-    ReplyHeader header;
-    ByteView data;  // until the next call
-  };
-  // The next reply; verified to be the server's, whole, and no longer than `longest`. An error that
-  // the server reports is one of the Result, too, and leaves the connection usable unless
-  // is_broken().
-  Result<Reply> receive(std::uint32_t longest);
+  // The next reply, whose data goes to the beginning of `data` and has its length in the header;
+  // verified to be the server's, whole, and no longer than `data`. An error that the server reports
+  // is one of the Result, too, and leaves the connection usable unless is_broken(). After an error
+  // `data` may hold anything.
+  Result<ReplyHeader> receive(ByteSpan data);
+  // The same for the answer to a call.
+  Result<std::vector<std::byte>> receive_answer();
 
   // Of no use any more: the peer is gone, late, or not to be believed.
   bool is_broken() const;

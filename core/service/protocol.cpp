@@ -4,6 +4,7 @@
 #include <sodium.h>
 
 #include <algorithm>
+#include <bit>
 #include <concepts>
 #include <string_view>
 
@@ -20,6 +21,9 @@ constexpr std::uint32_t kReplyMagic = 0x53435241;      // "SCRA"
 static_assert(Key::kSize == crypto_auth_hmacsha512256_KEYBYTES);
 static_assert(kProofSize == crypto_auth_hmacsha512256_BYTES);
 static_assert(kTagSize == crypto_aead_chacha20poly1305_ietf_ABYTES);
+static_assert(kTagSize == crypto_aead_aes256gcm_ABYTES);
+static_assert(crypto_aead_aes256gcm_NPUBBYTES == crypto_aead_chacha20poly1305_ietf_NPUBBYTES);
+static_assert(crypto_aead_aes256gcm_KEYBYTES == crypto_aead_chacha20poly1305_ietf_KEYBYTES);
 
 unsigned char* raw(ByteSpan bytes) { return reinterpret_cast<unsigned char*>(bytes.data()); }
 const unsigned char* raw(ByteView bytes) {
@@ -82,14 +86,24 @@ Writer start_frame(ByteSpan out, std::uint32_t magic, std::uint16_t field) {
   return writer;
 }
 
-// HMAC-SHA-512-256 of a label, so that no value can stand for another, and of both nonces.
-void derive(const Key& key, std::string_view label, const Nonce& server, const Nonce& client,
-            ByteSpan out) {
+// What a connection begins with, known to both sides and to whoever listens.
+struct Start {
+  const Nonce& server;
+  const Nonce& client;
+  Cipher cipher;
+};
+
+// HMAC-SHA-512-256 of a label, so that no value can stand for another, of the cipher, so that
+// nobody can make the sides use two different ones, and of both nonces.
+void derive(const Key& key, std::string_view label, const Start& start, ByteSpan out) {
+  std::array<std::byte, 2> cipher = {};
+  Writer(cipher).put(static_cast<std::uint16_t>(start.cipher));
   crypto_auth_hmacsha512256_state state;
   crypto_auth_hmacsha512256_init(&state, raw(key.bytes()), Key::kSize);
   crypto_auth_hmacsha512256_update(&state, raw(std::as_bytes(std::span(label))), label.size());
-  crypto_auth_hmacsha512256_update(&state, raw(ByteView(server)), server.size());
-  crypto_auth_hmacsha512256_update(&state, raw(ByteView(client)), client.size());
+  crypto_auth_hmacsha512256_update(&state, raw(ByteView(cipher)), cipher.size());
+  crypto_auth_hmacsha512256_update(&state, raw(ByteView(start.server)), start.server.size());
+  crypto_auth_hmacsha512256_update(&state, raw(ByteView(start.client)), start.client.size());
   crypto_auth_hmacsha512256_final(&state, raw(out));
   sodium_memzero(&state, sizeof state);
 }
@@ -140,11 +154,11 @@ Result<Endpoint> Endpoint::from_text(std::string_view text) {
 // ------------------------------------------------------------------------------------------
 
 void write(const Greeting& greeting, ByteSpan out) {
-  start_frame(out, kHandshakeMagic, 0).put(greeting.server);
+  start_frame(out, kHandshakeMagic, greeting.ciphers).put(greeting.server);
 }
 
 void write(const Hello& hello, ByteSpan out) {
-  start_frame(out, kHandshakeMagic, 0).put(hello.client).put(hello.proof);
+  start_frame(out, kHandshakeMagic, hello.cipher).put(hello.client).put(hello.proof);
 }
 
 void write(const Welcome& welcome, ByteSpan out) {
@@ -166,14 +180,16 @@ void write(const ReplyHeader& reply, ByteSpan out) {
       .put(reply.size)
       .put(reply.identity)
       .put(reply.length)
-      .put(reply.crc32);
+      .put(std::uint32_t{0});
 }
 
 std::optional<Greeting> parse_greeting(ByteView bytes) {
   if (bytes.size() != kGreetingSize) return std::nullopt;
   Reader reader(bytes);
-  if (!reader.start(kHandshakeMagic)) return std::nullopt;
+  const auto ciphers = reader.start(kHandshakeMagic);
+  if (!ciphers) return std::nullopt;
   Greeting greeting;
+  greeting.ciphers = *ciphers;
   reader.get(greeting.server);
   return greeting;
 }
@@ -181,8 +197,10 @@ std::optional<Greeting> parse_greeting(ByteView bytes) {
 std::optional<Hello> parse_hello(ByteView bytes) {
   if (bytes.size() != kHelloSize) return std::nullopt;
   Reader reader(bytes);
-  if (!reader.start(kHandshakeMagic)) return std::nullopt;
+  const auto cipher = reader.start(kHandshakeMagic);
+  if (!cipher) return std::nullopt;
   Hello hello;
+  hello.cipher = *cipher;
   reader.get(hello.client).get(hello.proof);
   return hello;
 }
@@ -216,7 +234,7 @@ std::optional<ReplyHeader> parse_reply_header(ByteView bytes) {
   if (!code) return std::nullopt;
   ReplyHeader reply;
   reply.code = *code;
-  reader.get(reply.number).get(reply.size).get(reply.identity).get(reply.length).get(reply.crc32);
+  reader.get(reply.number).get(reply.size).get(reply.identity).get(reply.length);
   return reply;
 }
 
@@ -235,17 +253,61 @@ Nonce make_nonce() {
   return nonce;
 }
 
-SessionKeys::SessionKeys(const Key& key, const Nonce& server, const Nonce& client) {
-  derive(key, "h5scr range service 1: proof of the client", server, client, client_proof_);
-  derive(key, "h5scr range service 1: proof of the server", server, client, server_proof_);
-  derive(key, "h5scr range service 1: frames of the client", server, client, client_frames_);
-  derive(key, "h5scr range service 1: frames of the server", server, client, server_frames_);
+std::uint16_t ciphers_of_host() {
+  const auto all = static_cast<std::uint16_t>(Cipher::kChaCha20Poly1305);
+  const auto aes = static_cast<std::uint16_t>(Cipher::kAes256Gcm);
+  static const bool has_aes = crypto_aead_aes256gcm_is_available() != 0;
+  return has_aes ? all | aes : all;
 }
 
-SessionKeys::~SessionKeys() {
-  sodium_memzero(client_frames_.data(), client_frames_.size());
-  sodium_memzero(server_frames_.data(), server_frames_.size());
+Cipher best_cipher(std::uint16_t others) {
+  const bool aes =
+      (ciphers_of_host() & others & static_cast<std::uint16_t>(Cipher::kAes256Gcm)) != 0;
+  return aes ? Cipher::kAes256Gcm : Cipher::kChaCha20Poly1305;
 }
+
+bool is_cipher_of_host(std::uint16_t cipher) {
+  return std::has_single_bit(cipher) && (cipher & ciphers_of_host()) != 0;
+}
+
+// The authenticated encryption of nothing, with the frame as additional data: a one-time key for
+// each number, in one call that is hard to misuse.
+struct SessionKeys::FrameKeys {
+  using Secret = std::array<std::byte, crypto_aead_chacha20poly1305_ietf_KEYBYTES>;
+  struct OfSide {
+    Secret secret = {};
+    crypto_aead_aes256gcm_state aes = {};  // made of it
+  };
+  Cipher cipher = Cipher::kChaCha20Poly1305;
+  OfSide client;
+  OfSide server;
+
+  explicit FrameKeys(Cipher chosen) : cipher(chosen) {}
+  ~FrameKeys() {
+    for (OfSide* side : {&client, &server}) {
+      sodium_memzero(side->secret.data(), side->secret.size());
+      sodium_memzero(&side->aes, sizeof side->aes);
+    }
+  }
+  FrameKeys(const FrameKeys&) = delete;
+  FrameKeys& operator=(const FrameKeys&) = delete;
+  const OfSide& of(Side side) const { return side == Side::kClient ? client : server; }
+};
+
+SessionKeys::SessionKeys(const Key& key, const Nonce& server, const Nonce& client, Cipher cipher)
+    : frames_(std::make_unique<FrameKeys>(cipher)) {
+  const Start start{server, client, cipher};
+  derive(key, "h5scr range service 2: proof of the client", start, client_proof_);
+  derive(key, "h5scr range service 2: proof of the server", start, server_proof_);
+  derive(key, "h5scr range service 2: frames of the client", start, frames_->client.secret);
+  derive(key, "h5scr range service 2: frames of the server", start, frames_->server.secret);
+  if (cipher != Cipher::kAes256Gcm) return;
+  for (FrameKeys::OfSide* side : {&frames_->client, &frames_->server}) {
+    crypto_aead_aes256gcm_beforenm(&side->aes, raw(ByteView(side->secret)));
+  }
+}
+
+SessionKeys::~SessionKeys() = default;
 
 Proof SessionKeys::proof(Side side) const {
   return side == Side::kClient ? client_proof_ : server_proof_;
@@ -255,21 +317,34 @@ bool SessionKeys::is_proof(Side side, const Proof& claimed) const {
   return sodium_memcmp(proof(side).data(), claimed.data(), claimed.size()) == 0;
 }
 
-// The authenticated encryption of nothing, with the frame as additional data: a one-time Poly1305
-// key for each number, at memory speed, in one call that is hard to misuse.
 void SessionKeys::seal(Side side, std::uint64_t number, ByteView frame, ByteSpan tag) const {
   unsigned char nothing = 0;  // libsodium wants an address
+  const FrameNonce nonce = frame_nonce(number);
+  const FrameKeys::OfSide& keys = frames_->of(side);
+  if (frames_->cipher == Cipher::kAes256Gcm) {
+    crypto_aead_aes256gcm_encrypt_detached_afternm(&nothing, raw(tag), nullptr, nullptr, 0,
+                                                   raw(frame), frame.size(), nullptr,
+                                                   raw(ByteView(nonce)), &keys.aes);
+    return;
+  }
   crypto_aead_chacha20poly1305_ietf_encrypt_detached(
       &nothing, raw(tag), nullptr, nullptr, 0, raw(frame), frame.size(), nullptr,
-      raw(ByteView(frame_nonce(number))), raw(ByteView(frame_key(side))));
+      raw(ByteView(nonce)), raw(ByteView(keys.secret)));
 }
 
 bool SessionKeys::is_sealed(Side side, std::uint64_t number, ByteView frame, ByteView tag) const {
   if (tag.size() != kTagSize) return false;
   const unsigned char nothing = 0;
+  const FrameNonce nonce = frame_nonce(number);
+  const FrameKeys::OfSide& keys = frames_->of(side);
+  if (frames_->cipher == Cipher::kAes256Gcm) {
+    return crypto_aead_aes256gcm_decrypt_detached_afternm(nullptr, nullptr, &nothing, 0, raw(tag),
+                                                          raw(frame), frame.size(),
+                                                          raw(ByteView(nonce)), &keys.aes) == 0;
+  }
   return crypto_aead_chacha20poly1305_ietf_decrypt_detached(
              nullptr, nullptr, &nothing, 0, raw(tag), raw(frame), frame.size(),
-             raw(ByteView(frame_nonce(number))), raw(ByteView(frame_key(side)))) == 0;
+             raw(ByteView(nonce)), raw(ByteView(keys.secret))) == 0;
 }
 
 }  // namespace scr::service

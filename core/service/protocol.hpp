@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -13,7 +14,7 @@
 
 namespace scr::service {
 
-inline constexpr std::uint16_t kProtocolVersion = 1;
+inline constexpr std::uint16_t kProtocolVersion = 2;
 inline constexpr std::size_t kNonceSize = 32;
 inline constexpr std::size_t kProofSize = 32;
 inline constexpr std::size_t kTagSize = 16;
@@ -24,18 +25,29 @@ inline constexpr std::size_t kWelcomeSize = 8 + kProofSize;
 inline constexpr std::size_t kRequestHeaderSize = 40;
 inline constexpr std::size_t kRequestSize = kRequestHeaderSize + kTagSize;
 inline constexpr std::size_t kReplyHeaderSize = 40;
+inline constexpr std::size_t kReplySize = kReplyHeaderSize + kTagSize;
 // Bounds what a client can make the server hold in memory.
 inline constexpr std::uint32_t kMaxRead = 1U << 20U;
 inline constexpr std::uint32_t kMaxCall = 1U << 20U;
 inline constexpr std::uint32_t kMaxErrorText = 1024;
-inline constexpr std::size_t kMaxReplySize = kReplyHeaderSize + kMaxRead + kTagSize;
+inline constexpr std::size_t kMaxReplySize = kReplySize + kMaxRead + kTagSize;
 
 using Nonce = std::array<std::byte, kNonceSize>;
 using Proof = std::array<std::byte, kProofSize>;
 using ByteView = std::span<const std::byte>;
 using ByteSpan = std::span<std::byte>;
 
-// A call is followed by `length` bytes and their tag, sealed under call_number().
+// What tags are made with. Every side has the first; the second is twice as fast, on processors
+// that compute it themselves, and the tags are most of what a read costs.
+enum class Cipher : std::uint16_t { kChaCha20Poly1305 = 1, kAes256Gcm = 2 };
+
+// Those that this host has, as a sum.
+std::uint16_t ciphers_of_host();
+// The best of this host and of `others`; what is unknown among those does no harm.
+Cipher best_cipher(std::uint16_t others);
+bool is_cipher_of_host(std::uint16_t cipher);
+
+// A call is followed by `length` bytes and their tag, sealed under payload_number().
 enum class Kind : std::uint16_t { kStat = 1, kRead = 2, kCall = 3 };
 
 enum class Code : std::uint16_t {
@@ -49,10 +61,12 @@ enum class Code : std::uint16_t {
 
 struct Greeting {
   Nonce server = {};
+  std::uint16_t ciphers = static_cast<std::uint16_t>(Cipher::kChaCha20Poly1305);
 };
 struct Hello {
   Nonce client = {};
   Proof proof = {};
+  std::uint16_t cipher = static_cast<std::uint16_t>(Cipher::kChaCha20Poly1305);  // as it came
 };
 struct Welcome {
   Code code = Code::kOk;
@@ -71,11 +85,10 @@ struct ReplyHeader {
   std::uint64_t size = 0;      // of the file, now
   std::uint64_t identity = 0;  // another one means another file
   std::uint32_t length = 0;    // of what follows: data, or the text of an error
-  std::uint32_t crc32 = 0;     // of what follows
 };
 
-// Each number seals one frame: those that follow the header of a call have their own.
-constexpr std::uint64_t call_number(std::uint64_t request) {
+// Each number seals one frame: what follows the header of a call, or of a reply, has its own.
+constexpr std::uint64_t payload_number(std::uint64_t request) {
   return request | (std::uint64_t{1} << 63U);
 }
 
@@ -83,8 +96,8 @@ constexpr std::uint64_t call_number(std::uint64_t request) {
 void write(const Greeting& greeting, ByteSpan out);
 void write(const Hello& hello, ByteSpan out);
 void write(const Welcome& welcome, ByteSpan out);
-void write(const Request& request, ByteSpan out);  // without the tag
-void write(const ReplyHeader& reply, ByteSpan out);
+void write(const Request& request, ByteSpan out);    // without the tag
+void write(const ReplyHeader& reply, ByteSpan out);  // without the tag
 std::optional<Greeting> parse_greeting(ByteView bytes);
 std::optional<Hello> parse_hello(ByteView bytes);
 std::optional<Welcome> parse_welcome(ByteView bytes);
@@ -100,7 +113,8 @@ enum class Side { kClient, kServer };
 // What one side of a connection knows once both nonces are there.
 class SessionKeys {
  public:
-  SessionKeys(const Key& key, const Nonce& server, const Nonce& client);
+  // `cipher` is one of this host.
+  SessionKeys(const Key& key, const Nonce& server, const Nonce& client, Cipher cipher);
   ~SessionKeys();
   SessionKeys(const SessionKeys&) = delete;
   SessionKeys& operator=(const SessionKeys&) = delete;
@@ -114,14 +128,10 @@ class SessionKeys {
   bool is_sealed(Side side, std::uint64_t number, ByteView frame, ByteView tag) const;
 
  private:
-  using Secret = std::array<std::byte, 32>;
-  const Secret& frame_key(Side side) const {
-    return side == Side::kClient ? client_frames_ : server_frames_;
-  }
+  struct FrameKeys;  // of both sides
   Proof client_proof_ = {};
   Proof server_proof_ = {};
-  Secret client_frames_ = {};
-  Secret server_frames_ = {};
+  std::unique_ptr<FrameKeys> frames_;
 };
 
 }  // namespace scr::service

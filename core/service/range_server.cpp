@@ -18,6 +18,7 @@
 #include "core/base/background_thread.hpp"
 #include "core/base/log.hpp"
 #include "core/service/server_session.hpp"
+#include "core/service/transfer_whole.hpp"
 
 namespace scr::service {
 namespace {
@@ -226,7 +227,7 @@ void RangeServer::Impl::greet(const PeerPtr& peer) {
 void RangeServer::Impl::read(const PeerPtr& peer) {
   peer->waiting = true;
   peer->in.resize(peer->session.wants());
-  asio::async_read(peer->socket, asio::buffer(peer->in),
+  asio::async_read(peer->socket, asio::buffer(peer->in), TransferWhole(),
                    [this, peer](const asio::error_code& error, std::size_t) {
                      peer->waiting = false;
                      if (error) return drop(peer);
@@ -257,7 +258,7 @@ void RangeServer::Impl::take(const PeerPtr& peer) {
 }
 
 void RangeServer::Impl::reply(const PeerPtr& peer, const ServerSession::Outcome& outcome) {
-  asio::async_write(peer->socket, asio::buffer(peer->out.get(), outcome.reply),
+  asio::async_write(peer->socket, asio::buffer(peer->out.get(), outcome.reply), TransferWhole(),
                     [this, peer, close = outcome.close](asio::error_code error, std::size_t) {
                       give_back(std::move(peer->out));
                       if (error) return drop(peer);

@@ -19,9 +19,13 @@ namespace scr::service {
 namespace {
 
 constexpr std::size_t kBlockSize = 65536;
-constexpr std::uint64_t kMostBlocksAhead = 8;
+constexpr std::uint64_t kMostBlocksAhead = 16;
 // Larger reads gain nothing from blocks.
 constexpr std::size_t kLargeRead = 2 * kBlockSize;
+// Of a large read, asked for at a time: what fits into a core's own cache, where the server reads
+// and seals it, and the client receives and verifies it.
+constexpr std::size_t kPieceSize = 524288;
+static_assert(kPieceSize <= kMaxRead);
 // Requests on their way at once: enough to keep both sides busy.
 constexpr std::size_t kWindow = 4;
 constexpr std::size_t kMostIdle = 4;  // connections kept for a server
@@ -131,8 +135,7 @@ Result<ReplyHeader> Server::stat(std::uint64_t id) {
     request.kind = static_cast<std::uint16_t>(Kind::kStat);
     request.id = id;
     SCR_RETURN_IF_ERROR(connection.send(request));
-    SCR_ASSIGN_OR_RETURN(const Connection::Reply reply, connection.receive(0));
-    header = reply.header;
+    SCR_ASSIGN_OR_RETURN(header, connection.receive({}));
     return {};
   });
   if (!status.ok()) return status;
@@ -151,11 +154,11 @@ Result<std::size_t> Server::read(std::uint64_t id, std::uint64_t identity, ByteS
 // Every request that was sent gets its reply received, so that the connection can be used again.
 Status Server::read_pieces(Connection& connection, std::uint64_t id, std::uint64_t identity,
                            ByteSpan buffer, std::uint64_t offset, std::size_t& count) {
-  const std::size_t pieces = (buffer.size() + kMaxRead - 1) / kMaxRead;
+  const std::size_t pieces = (buffer.size() + kPieceSize - 1) / kPieceSize;
   const auto piece = [&](std::size_t i) {
-    return buffer.subspan(i * kMaxRead,
-                          std::min<std::size_t>(kMaxRead, buffer.size() - i * kMaxRead));
+    return buffer.subspan(i * kPieceSize, std::min(kPieceSize, buffer.size() - i * kPieceSize));
   };
+  std::vector<std::byte> unwanted;  // what comes after the end was seen
   count = 0;
   Status failed;
   bool ended = false;
@@ -165,26 +168,26 @@ Status Server::read_pieces(Connection& connection, std::uint64_t id, std::uint64
       Request request;
       request.kind = static_cast<std::uint16_t>(Kind::kRead);
       request.id = id;
-      request.offset = offset + sent * kMaxRead;
+      request.offset = offset + sent * kPieceSize;
       request.length = static_cast<std::uint32_t>(piece(sent).size());
       SCR_RETURN_IF_ERROR(connection.send(request));
     }
     if (received == sent) break;
     const ByteSpan wanted = piece(received);
-    const auto reply = connection.receive(static_cast<std::uint32_t>(wanted.size()));
+    if (ended) unwanted.resize(kPieceSize);
+    const auto reply = connection.receive(ended ? ByteSpan(unwanted) : wanted);
     if (connection.is_broken()) return reply.status();
     if (ended) continue;
     if (!reply.ok()) {
       failed = reply.status();
-    } else if (reply->header.identity != identity) {
+    } else if (reply->identity != identity) {
       failed = failed_precondition(
           fmt::format("node '{}' has another file under the id {:#x} than when it was opened",
                       endpoint_.node, id));
     } else {
-      std::copy(reply->data.begin(), reply->data.end(), wanted.begin());
-      count += reply->data.size();
+      count += reply->length;
     }
-    ended = !failed.ok() || reply->data.size() < wanted.size();
+    ended = !failed.ok() || reply->length < wanted.size();
   }
   return failed;
 }
@@ -229,15 +232,20 @@ class RemoteFile : public ReadOnlyFile {
   Status close() override {
     const std::lock_guard lock(mutex_);
     closed_ = true;
-    blocks_.clear();
+    runs_.clear();
+    kept_ = 0;
     return {};
   }
   const std::string& path() const override { return path_; }
 
  private:
-  struct Block {
-    std::uint64_t number;
-    std::vector<std::byte> bytes;
+  // Blocks that were fetched together.
+  struct Run {
+    std::uint64_t begin = 0;  // in the file
+    std::size_t size = 0;
+    std::unique_ptr<std::byte[]> bytes;
+
+    bool holds(std::uint64_t at) const { return at >= begin && at < begin + size; }
   };
 
   Status check_usable() const {
@@ -247,8 +255,8 @@ class RemoteFile : public ReadOnlyFile {
   }
 
   Result<std::size_t> read_cached(ByteSpan buffer, std::uint64_t offset);
-  Result<const Block*> block(std::uint64_t number);
-  Status fetch(std::uint64_t first);
+  Result<const Run*> run_at(std::uint64_t at);
+  Status fetch(std::uint64_t block);
 
   Server server_;
   const std::uint64_t id_;
@@ -260,7 +268,8 @@ class RemoteFile : public ReadOnlyFile {
   std::atomic<bool> closed_ = false;
 
   std::mutex mutex_;
-  std::list<Block> blocks_;          // the one used last is first
+  std::list<Run> runs_;              // the one used last is first
+  std::size_t kept_ = 0;             // bytes in them
   std::uint64_t after_fetched_ = 0;  // the block after those fetched last
   std::uint64_t ahead_ = 1;          // blocks fetched last
 };
@@ -270,48 +279,47 @@ Result<std::size_t> RemoteFile::read_cached(ByteSpan buffer, std::uint64_t offse
   std::size_t count = 0;
   while (count < buffer.size() && offset + count < size_) {
     const std::uint64_t at = offset + count;
-    SCR_ASSIGN_OR_RETURN(const Block* found, block(at / kBlockSize));
-    const ByteView bytes = ByteView(found->bytes).subspan(at % kBlockSize);
-    const std::size_t part = std::min(bytes.size(), buffer.size() - count);
-    std::copy_n(bytes.begin(), part, buffer.begin() + static_cast<std::ptrdiff_t>(count));
+    SCR_ASSIGN_OR_RETURN(const Run* run, run_at(at));
+    const std::size_t within = at - run->begin;
+    const std::size_t part = std::min(run->size - within, buffer.size() - count);
+    std::memcpy(buffer.data() + count, run->bytes.get() + within, part);
     count += part;
   }
   return count;
 }
 
-Result<const RemoteFile::Block*> RemoteFile::block(std::uint64_t number) {
-  const auto find = [&] {
-    return std::find_if(blocks_.begin(), blocks_.end(),
-                        [&](const Block& candidate) { return candidate.number == number; });
-  };
-  auto found = find();
-  if (found == blocks_.end()) {
-    SCR_RETURN_IF_ERROR(fetch(number));
-    found = find();
+Result<const RemoteFile::Run*> RemoteFile::run_at(std::uint64_t at) {
+  const auto found = std::find_if(runs_.begin(), runs_.end(),
+                                  [&](const Run& candidate) { return candidate.holds(at); });
+  if (found == runs_.end()) {
+    SCR_RETURN_IF_ERROR(fetch(at / kBlockSize));
+  } else if (found != runs_.begin()) {
+    runs_.splice(runs_.begin(), runs_, found);
   }
-  blocks_.splice(blocks_.begin(), blocks_, found);
-  return &blocks_.front();
+  return &runs_.front();
 }
 
-// More and more blocks at a time while they follow those fetched before.
-Status RemoteFile::fetch(std::uint64_t first) {
+// More and more blocks at a time while they follow those fetched before. The run becomes the first.
+Status RemoteFile::fetch(std::uint64_t block) {
   const std::uint64_t most = std::min<std::uint64_t>(kMostBlocksAhead, cached_blocks_);
-  const std::uint64_t ahead = first == after_fetched_ ? std::min(2 * ahead_, most) : 1;
-  const std::uint64_t start = first * kBlockSize;
-  std::vector<std::byte> bytes(std::min(ahead * kBlockSize, size_ - start));
-  SCR_ASSIGN_OR_RETURN(const std::size_t count, server_.read(id_, identity_, bytes, start));
-  if (count < bytes.size()) {
+  const std::uint64_t ahead = block == after_fetched_ ? std::min(2 * ahead_, most) : 1;
+  Run run;
+  run.begin = block * kBlockSize;
+  run.size = std::min(ahead * kBlockSize, size_ - run.begin);
+  run.bytes = std::make_unique_for_overwrite<std::byte[]>(run.size);
+  SCR_ASSIGN_OR_RETURN(const std::size_t count,
+                       server_.read(id_, identity_, {run.bytes.get(), run.size}, run.begin));
+  if (count < run.size) {
     return corrupt(fmt::format(
         "'{}' has become shorter than the {} bytes it had when it was opened", path_, size_));
   }
-  std::uint64_t number = first;
-  for (std::size_t at = 0; at < bytes.size(); at += kBlockSize, ++number) {
-    blocks_.remove_if([&](const Block& old) { return old.number == number; });
-    if (blocks_.size() >= cached_blocks_) blocks_.pop_back();
-    const ByteView part = ByteView(bytes).subspan(at, std::min(kBlockSize, bytes.size() - at));
-    blocks_.push_front({number, {part.begin(), part.end()}});
+  while (!runs_.empty() && kept_ + run.size > cached_blocks_ * kBlockSize) {
+    kept_ -= runs_.back().size;
+    runs_.pop_back();
   }
-  after_fetched_ = number;
+  kept_ += run.size;
+  runs_.push_front(std::move(run));
+  after_fetched_ = block + ahead;
   ahead_ = ahead;
   return {};
 }
@@ -330,9 +338,8 @@ std::vector<Result<std::vector<std::byte>>> call(std::span<const Call> calls, co
                                                  const RemoteOptions& options) {
   std::vector<Result<std::vector<std::byte>>> answers(calls.size(), internal_error("no answer"));
   const auto finish = [&](Connection& connection, std::size_t i) -> Status {
-    SCR_ASSIGN_OR_RETURN(const Connection::Reply reply, connection.receive(kMaxRead));
-    answers[i] = std::vector<std::byte>(reply.data.begin(), reply.data.end());
-    return {};
+    answers[i] = connection.receive_answer();
+    return answers[i].status();
   };
   // All are sent before the first answer is waited for; one whose idle connection turns out to be
   // closed is done again by itself.

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "core/base/checksum.hpp"
-
 namespace scr::service {
 namespace {
 
@@ -25,7 +23,7 @@ Code code_of(const Status& status) {
 
 ServerSession::ServerSession(const Key& key, const Resolver& resolver, const Handler& handler)
     : key_(key), resolver_(resolver), handler_(handler), nonce_(make_nonce()) {
-  write(Greeting{nonce_}, greeting_);
+  write(Greeting{nonce_, ciphers_of_host()}, greeting_);
 }
 
 const Handler& ServerSession::no_calls() {
@@ -51,14 +49,14 @@ ServerSession::Outcome ServerSession::take(ByteView bytes, bool full, ByteSpan b
     return {.more = true};
   }
   std::string error;
-  const ReplyHeader reply = read(*request, buffer.subspan(kReplyHeaderSize, kMaxRead), error);
+  const ReplyHeader reply = read(*request, buffer.subspan(kReplySize, kMaxRead), error);
   return answer(reply, std::move(error), buffer);
 }
 
 ServerSession::Outcome ServerSession::take_call(ByteView bytes, ByteSpan buffer) {
   const ByteView payload = bytes.first(call_->length);
   const bool sealed =
-      keys_->is_sealed(Side::kClient, call_number(next_), payload, bytes.subspan(call_->length));
+      keys_->is_sealed(Side::kClient, payload_number(next_), payload, bytes.subspan(call_->length));
   call_.reset();
   if (!sealed) return kHangUp;
   ReplyHeader reply;
@@ -69,14 +67,16 @@ ServerSession::Outcome ServerSession::take_call(ByteView bytes, ByteSpan buffer)
         static_cast<std::uint16_t>(answered.ok() ? Code::kFailed : code_of(answered.status()));
     error = answered.ok() ? "the answer is too long" : answered.status().message();
   } else {
-    std::copy(answered->begin(), answered->end(), buffer.begin() + kReplyHeaderSize);
+    std::copy(answered->begin(), answered->end(), buffer.begin() + kReplySize);
     reply.length = static_cast<std::uint32_t>(answered->size());
   }
   return answer(reply, std::move(error), buffer);
 }
 
 ServerSession::Outcome ServerSession::take_hello(const Hello& hello, bool full, ByteSpan buffer) {
-  auto keys = std::make_unique<SessionKeys>(key_, nonce_, hello.client);
+  if (!is_cipher_of_host(hello.cipher)) return kHangUp;
+  auto keys =
+      std::make_unique<SessionKeys>(key_, nonce_, hello.client, static_cast<Cipher>(hello.cipher));
   Outcome outcome{.reply = kWelcomeSize};
   Welcome welcome;
   if (!keys->is_proof(Side::kClient, hello.proof)) {
@@ -125,7 +125,7 @@ ReplyHeader ServerSession::read(const Request& request, ByteSpan data, std::stri
 // The data of a good reply is in the buffer already.
 ServerSession::Outcome ServerSession::answer(ReplyHeader reply, std::string error,
                                              ByteSpan buffer) {
-  const ByteSpan data = buffer.subspan(kReplyHeaderSize, kMaxRead);
+  const ByteSpan data = buffer.subspan(kReplySize, kMaxRead);
   reply.number = next_++;
   if (reply.code != static_cast<std::uint16_t>(Code::kOk)) {
     error.resize(std::min<std::size_t>(error.size(), kMaxErrorText));
@@ -133,12 +133,17 @@ ServerSession::Outcome ServerSession::answer(ReplyHeader reply, std::string erro
     std::copy(text.begin(), text.end(), data.begin());
     reply.length = static_cast<std::uint32_t>(error.size());
   }
-  reply.crc32 = crc32(data.first(reply.length));
-  write(reply, buffer.first(kReplyHeaderSize));
-  const std::size_t frame = kReplyHeaderSize + reply.length;
-  keys_->seal(Side::kServer, reply.number, buffer.first(frame), buffer.subspan(frame, kTagSize));
+  const ByteSpan frame = buffer.first(kReplyHeaderSize);
+  write(reply, frame);
+  keys_->seal(Side::kServer, reply.number, frame, buffer.subspan(kReplyHeaderSize, kTagSize));
+  std::size_t size = kReplySize;
+  if (reply.length > 0) {
+    keys_->seal(Side::kServer, payload_number(reply.number), data.first(reply.length),
+                buffer.subspan(kReplySize + reply.length, kTagSize));
+    size += reply.length + kTagSize;
+  }
   const bool bad = reply.code == static_cast<std::uint16_t>(Code::kBadRequest);
-  return {.reply = frame + kTagSize, .close = bad, .refused = bad};
+  return {.reply = size, .close = bad, .refused = bad};
 }
 
 }  // namespace scr::service

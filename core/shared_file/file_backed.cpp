@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <mutex>
 
+#include "core/shared_file/log_reader.hpp"
+
 namespace scr::shared_file {
 namespace {
 
@@ -95,14 +97,7 @@ class FileBacked final : public SharedFile {
   }
 
   Result<std::uint64_t> read(std::span<const Range> ranges, std::span<std::byte> data) override {
-    std::uint64_t done = 0;
-    for (const Range& range : ranges) {
-      SCR_ASSIGN_OR_RETURN(const std::size_t found,
-                           file_->read(data.subspan(done, range.length), range.offset));
-      done += found;
-      if (found < range.length) break;
-    }
-    return done;
+    return read_ranges(*file_, ranges, data);
   }
 
   Status publish() override { return {}; }

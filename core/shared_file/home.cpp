@@ -53,6 +53,13 @@ bool is_range(std::uint64_t offset, std::uint64_t length) {
 
 Bytes number(std::uint64_t value) { return WireWriter().u64(value).take(); }
 
+Result<std::uint64_t> one_number(ByteView answer) {
+  WireReader in(answer);
+  const std::uint64_t value = in.u64();
+  if (!in.ok()) return bad_answer();
+  return value;
+}
+
 std::string text_of(ByteView bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -321,81 +328,125 @@ Status Homes::enter(std::uint64_t file, const LogPlace& log, std::span<const Ext
   }
 }
 
-// Appends the locations of all ranges, none of them empty, which this node is the home of.
-Status Homes::look_up_at(std::uint64_t file, int node, std::vector<Range> ranges,
-                         std::vector<Location>& found) const {
-  std::size_t next = 0;
-  while (next < ranges.size()) {
+// What is asked of one home: its ranges, none of them empty, and the locations found so far.
+struct Homes::Share {
+  std::vector<Range> ranges;
+  std::size_t next = 0;  // the first range that is not done
+  std::vector<Location> found;
+
+  bool is_done() const { return next == ranges.size(); }
+  Bytes request(std::uint64_t file) const {
     const std::size_t count = std::min(kMostRanges, ranges.size() - next);
     WireWriter out = begin(Op::kLookUp, file);
     out.u32(static_cast<std::uint32_t>(count));
     for (std::size_t i = next; i < next + count; ++i)
       out.u64(ranges[i].offset).u64(ranges[i].length);
-    SCR_ASSIGN_OR_RETURN(const Bytes answer, ask(node, out.take()));
-    WireReader in(answer);
-    std::uint64_t covered = in.u64();
-    const std::uint32_t pieces = in.u32();
-    const std::uint32_t logs = in.u32();
-    if (!in.ok() || in.left() != std::size_t{pieces} * 28 + std::size_t{logs} * 16) {
-      return bad_answer();
-    }
-    const std::size_t first = found.size();
-    std::vector<std::uint32_t> sources;
-    for (std::uint32_t i = 0; i < pieces; ++i) {
-      Location location;
-      location.range.offset = in.u64();
-      location.range.length = in.u64();
-      location.log_offset = in.u64();
-      sources.push_back(in.u32());
-      found.push_back(location);
-    }
-    std::vector<LogPlace> table(logs);
-    for (LogPlace& log : table) log = {in.u32(), in.u32(), in.u64()};
-    for (std::size_t i = 0; i < sources.size(); ++i) {
-      if (sources[i] == kHole) continue;
-      if (sources[i] >= table.size()) return bad_answer();
-      found[first + i].log = table[sources[i]];
-    }
-    if (covered == 0) return bad_answer();
-    // On from where the answer ends.
-    for (; next < ranges.size() && covered >= ranges[next].length; ++next) {
-      covered -= ranges[next].length;
-    }
-    if (next < ranges.size()) {
-      ranges[next].offset += covered;
-      ranges[next].length -= covered;
-    }
+    return out.take();
+  }
+  Status take(ByteView answer);
+};
+
+Status Homes::Share::take(ByteView answer) {
+  WireReader in(answer);
+  std::uint64_t covered = in.u64();
+  const std::uint32_t pieces = in.u32();
+  const std::uint32_t logs = in.u32();
+  if (!in.ok() || in.left() != std::size_t{pieces} * 28 + std::size_t{logs} * 16) {
+    return bad_answer();
+  }
+  const std::size_t first = found.size();
+  found.reserve(first + pieces);
+  std::vector<std::uint32_t> sources;
+  sources.reserve(pieces);
+  for (std::uint32_t i = 0; i < pieces; ++i) {
+    Location location;
+    location.range.offset = in.u64();
+    location.range.length = in.u64();
+    location.log_offset = in.u64();
+    sources.push_back(in.u32());
+    found.push_back(location);
+  }
+  std::vector<LogPlace> table(logs);
+  for (LogPlace& log : table) log = {in.u32(), in.u32(), in.u64()};
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    if (sources[i] == kHole) continue;
+    if (sources[i] >= table.size()) return bad_answer();
+    found[first + i].log = table[sources[i]];
+  }
+  if (covered == 0) return bad_answer();
+  // On from where the answer ends.
+  for (; next < ranges.size() && covered >= ranges[next].length; ++next) {
+    covered -= ranges[next].length;
+  }
+  if (next < ranges.size()) {
+    ranges[next].offset += covered;
+    ranges[next].length -= covered;
   }
   return {};
 }
 
+// All homes at once, until each has told of all its ranges; in the first round also for the size,
+// if that is wanted.
+Status Homes::ask_shares(std::uint64_t file, std::map<int, Share>& shares,
+                         std::uint64_t* size) const {
+  for (;;) {
+    std::vector<Message> messages;
+    std::vector<Share*> asked;
+    for (auto& [node, share] : shares) {
+      if (share.is_done()) continue;
+      messages.push_back({node, share.request(file)});
+      asked.push_back(&share);
+    }
+    if (size != nullptr) messages.push_back({home_of(file, 0), begin(Op::kSize, file).take()});
+    if (messages.empty()) return {};
+    const auto answers = transport_(std::move(messages));
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      SCR_RETURN_IF_ERROR(answers[i].status());
+      SCR_RETURN_IF_ERROR(asked[i]->take(*answers[i]));
+    }
+    if (size == nullptr) continue;
+    SCR_RETURN_IF_ERROR(answers.back().status());
+    SCR_ASSIGN_OR_RETURN(*size, one_number(*answers.back()));
+    size = nullptr;
+  }
+}
+
 Result<std::vector<Location>> Homes::look_up(std::uint64_t file,
                                              std::span<const Range> ranges) const {
+  return look_up(file, ranges, nullptr);
+}
+
+Result<Homes::Found> Homes::look_up_with_size(std::uint64_t file,
+                                              std::span<const Range> ranges) const {
+  Found found;
+  SCR_ASSIGN_OR_RETURN(found.locations, look_up(file, ranges, &found.size));
+  return found;
+}
+
+Result<std::vector<Location>> Homes::look_up(std::uint64_t file, std::span<const Range> ranges,
+                                             std::uint64_t* size) const {
   struct Part {
     Range range;
     int node;
   };
   std::vector<Part> parts;
-  std::map<int, std::vector<Range>> by_home;
+  std::map<int, Share> shares;
   for (const Range& range : ranges) {
     for (std::uint64_t begin = range.offset; begin < range.end();) {
       const std::uint64_t end = std::min(range.end(), (begin / kStripeSize + 1) * kStripeSize);
       const int node = home_of(file, begin);
       parts.push_back({{begin, end - begin}, node});
-      by_home[node].push_back({begin, end - begin});
+      shares[node].ranges.push_back({begin, end - begin});
       begin = end;
     }
   }
-  std::map<int, std::vector<Location>> found;
-  for (auto& [node, wanted] : by_home) {
-    SCR_RETURN_IF_ERROR(look_up_at(file, node, std::move(wanted), found[node]));
-  }
-  if (found.size() == 1) return std::move(found.begin()->second);
+  SCR_RETURN_IF_ERROR(ask_shares(file, shares, size));
+  if (shares.size() == 1) return std::move(shares.begin()->second.found);
   // Back in the order of the ranges.
   std::vector<Location> all;
   std::map<int, std::size_t> next;
   for (const Part& part : parts) {
-    const std::vector<Location>& there = found[part.node];
+    const std::vector<Location>& there = shares[part.node].found;
     std::size_t& at = next[part.node];
     for (std::uint64_t length = 0; length < part.range.length; ++at) {
       if (at >= there.size()) return bad_answer();
@@ -438,10 +489,7 @@ Result<std::vector<Extent>> Homes::list(std::uint64_t file, std::uint32_t rank,
 
 Result<std::uint64_t> Homes::size(std::uint64_t file) const {
   SCR_ASSIGN_OR_RETURN(const Bytes answer, ask(home_of(file, 0), begin(Op::kSize, file).take()));
-  WireReader in(answer);
-  const std::uint64_t size = in.u64();
-  if (!in.ok()) return bad_answer();
-  return size;
+  return one_number(answer);
 }
 
 Status Homes::truncate(std::uint64_t file, std::uint64_t size) const {
@@ -467,10 +515,7 @@ Result<IndexCost> Homes::cost(std::uint64_t file) const {
 Result<std::uint64_t> Homes::add_to_pointer(std::uint64_t file, std::uint64_t by) const {
   WireWriter out = begin(Op::kAddToPointer, file);
   SCR_ASSIGN_OR_RETURN(const Bytes answer, ask(home_of(file, 0), out.u64(by).take()));
-  WireReader in(answer);
-  const std::uint64_t before = in.u64();
-  if (!in.ok()) return bad_answer();
-  return before;
+  return one_number(answer);
 }
 
 Status Homes::set_pointer(std::uint64_t file, std::uint64_t to) const {

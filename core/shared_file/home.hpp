@@ -103,6 +103,12 @@ class Homes {
                  std::uint64_t size) const;
   // In the order of the ranges, without gaps.
   Result<std::vector<Location>> look_up(std::uint64_t file, std::span<const Range> ranges) const;
+  // The same, and how long the file is, asked for at the same time.
+  struct Found {
+    std::vector<Location> locations;
+    std::uint64_t size = 0;
+  };
+  Result<Found> look_up_with_size(std::uint64_t file, std::span<const Range> ranges) const;
   // What of a rank's writes holds, among the stripes of these nodes; by offset.
   Result<std::vector<Extent>> list(std::uint64_t file, std::uint32_t rank,
                                    std::span<const int> nodes) const;
@@ -134,8 +140,10 @@ class Homes {
   int home_of_name(const std::string& name) const;
   Status enter(std::uint64_t file, const LogPlace& log, std::span<const Extent> extents,
                std::uint64_t size, bool with_stamps) const;
-  Status look_up_at(std::uint64_t file, int node, std::vector<Range> ranges,
-                    std::vector<Location>& found) const;
+  struct Share;
+  Status ask_shares(std::uint64_t file, std::map<int, Share>& shares, std::uint64_t* size) const;
+  Result<std::vector<Location>> look_up(std::uint64_t file, std::span<const Range> ranges,
+                                        std::uint64_t* size) const;
 
   int nodes_;
   Transport transport_;

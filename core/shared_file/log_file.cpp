@@ -28,18 +28,6 @@ Status write_plain(File& file, std::span<const Range> ranges, std::span<const st
   return {};
 }
 
-Result<std::uint64_t> read_plain(File& file, std::span<const Range> ranges,
-                                 std::span<std::byte> data) {
-  std::uint64_t done = 0;
-  for (const Range& range : ranges) {
-    SCR_ASSIGN_OR_RETURN(const std::size_t got,
-                         file.read(data.subspan(done, range.length), range.offset));
-    done += got;
-    if (got < range.length) break;
-  }
-  return done;
-}
-
 }  // namespace
 
 Status LogFile::write(std::span<const Range> ranges, std::span<const std::byte> data) {
@@ -81,11 +69,11 @@ Status LogFile::publish() {
 }
 
 Result<std::uint64_t> LogFile::read(std::span<const Range> ranges, std::span<std::byte> data) {
-  if (plain_ != nullptr) return read_plain(*plain_, ranges, data);
+  if (plain_ != nullptr) return read_ranges(*plain_, ranges, data);
   SCR_RETURN_IF_ERROR(publish());
   auto count = reader_->read(ranges, data);
   // It may have moved meanwhile, and its logs are gone.
-  if (!count.ok() && plain_ != nullptr) return read_plain(*plain_, ranges, data);
+  if (!count.ok() && plain_ != nullptr) return read_ranges(*plain_, ranges, data);
   return count;
 }
 

@@ -2,6 +2,7 @@
 // the end reads zeros and says so: every length is treated as hostile.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -13,6 +14,11 @@ namespace scr::shared_file {
 
 using Bytes = std::vector<std::byte>;
 using ByteView = std::span<const std::byte>;
+
+// Its first bytes are the lowest ones, on any machine; the same the other way round.
+inline std::uint64_t little_endian(std::uint64_t value) {
+  return std::endian::native == std::endian::little ? value : __builtin_bswap64(value);
+}
 
 class WireWriter {
  public:
@@ -32,7 +38,10 @@ class WireWriter {
 
  private:
   WireWriter& put(std::uint64_t value, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) bytes_.push_back(std::byte(value >> (8 * i)));
+    const std::uint64_t bytes = little_endian(value);
+    const std::size_t at = bytes_.size();
+    bytes_.resize(at + count);
+    std::memcpy(bytes_.data() + at, &bytes, count);
     return *this;
   }
   Bytes bytes_;
@@ -56,9 +65,9 @@ class WireReader {
       return 0;
     }
     std::uint64_t value = 0;
-    for (std::size_t i = 0; i < count; ++i) value |= std::uint64_t(bytes_[i]) << (8 * i);
+    std::memcpy(&value, bytes_.data(), count);
     bytes_ = bytes_.subspan(count);
-    return value;
+    return little_endian(value);
   }
   ByteView bytes_;
   bool ok_ = true;

@@ -67,8 +67,12 @@ void check_reply(const SessionKeys& keys, const std::optional<Request>& request,
   check(request && request->number == number);
   const auto header = parse_reply_header(reply.first(kReplyHeaderSize));
   check(header && header->number == number && reply.size() <= kMaxReplySize);
-  const ByteView frame = reply.first(kReplyHeaderSize + header->length);
-  check(keys.is_sealed(Side::kServer, number, frame, reply.subspan(frame.size())));
+  check(keys.is_sealed(Side::kServer, number, reply.first(kReplyHeaderSize),
+                       reply.subspan(kReplyHeaderSize, kTagSize)));
+  check(reply.size() == kReplySize + (header->length > 0 ? header->length + kTagSize : 0));
+  check(header->length == 0 ||
+        keys.is_sealed(Side::kServer, payload_number(number),
+                       reply.subspan(kReplySize, header->length), reply.last(kTagSize)));
   if (header->code != 0) return;
   check(request->id % 2 == 1 && header->length <= request->length && header->length <= kMaxRead);
 }
@@ -77,9 +81,11 @@ void check_reply(const SessionKeys& keys, const std::optional<Request>& request,
 void as_client(const Key& key, const Resolver& resolver, ByteView input, ByteSpan buffer) {
   ServerSession session(key, resolver);
   const Nonce nonce = make_nonce();
-  const SessionKeys keys(key, parse_greeting(session.greeting())->server, nonce);
+  const auto greeting = parse_greeting(session.greeting());
+  const Cipher cipher = best_cipher(greeting->ciphers);
+  const SessionKeys keys(key, greeting->server, nonce, cipher);
   std::array<std::byte, kHelloSize> hello = {};
-  write(Hello{nonce, keys.proof(Side::kClient)}, hello);
+  write(Hello{nonce, keys.proof(Side::kClient), static_cast<std::uint16_t>(cipher)}, hello);
   check(!session.take(hello, false, buffer).close && session.is_client());
   for (std::uint64_t number = 0; input.size() > kRequestHeaderSize; ++number) {
     const bool sealed = input[0] != std::byte{0};

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/base/checksum.hpp"
+#include "core/base/read_only_file.hpp"
 #include "core/mpi/in_process_communicator.hpp"
 #include "core/shared_file/log_file.hpp"
 #include "tests/unit/temporary_directory.hpp"
@@ -505,6 +506,141 @@ TEST(SharedFile, ReadersOfTwoFilesAreToldApart) {
   EXPECT_NE(numbers(kFile).first, dev_t{0});
 }
 
+// --- what a sealed file costs to read ------------------------------------------------------------
+
+// A log that counts how often it is read.
+class CountedLog final : public ReadOnlyFile {
+ public:
+  CountedLog(std::unique_ptr<File> file, std::atomic<int>& reads)
+      : file_(std::move(file)), reads_(reads) {}
+  Result<std::size_t> read_some(std::span<std::byte> buffer, std::uint64_t offset) override {
+    ++reads_;
+    return file_->read_some(buffer, offset);
+  }
+  Result<FileInfo> info() override { return file_->info(); }
+  const std::string& path() const override { return file_->path(); }
+  int descriptor() const override { return file_->descriptor(); }
+
+ private:
+  std::unique_ptr<File> file_;
+  std::atomic<int>& reads_;
+};
+
+// Two ranks have written pieces in turns, over several stripes.
+class SealedFile : public ::testing::Test {
+ protected:
+  static constexpr std::uint64_t kPiece = 1024;
+  static constexpr std::uint64_t kPieces = 3 * kStripeSize / kPiece;  // of both
+
+  static std::byte byte_of(std::uint64_t offset) {
+    return std::byte(offset / kPiece * 7 + offset % kPiece + 1);
+  }
+  static std::vector<Range> pieces_of(std::uint64_t rank) {
+    std::vector<Range> ranges;
+    for (std::uint64_t i = rank; i < kPieces; i += 2) ranges.push_back({i * kPiece, kPiece});
+    return ranges;
+  }
+  static void expect_bytes(std::span<const Range> ranges, std::span<const std::byte> bytes) {
+    std::size_t next = 0;
+    for (const Range& range : ranges) {
+      for (std::uint64_t i = 0; i < range.length; ++i) {
+        ASSERT_EQ(bytes[next++], byte_of(range.offset + i)) << "at " << range.offset + i;
+      }
+    }
+  }
+
+  void SetUp() override {
+    InProcessWorld::run(2, [&](Communicator& comm) {
+      auto file = open_file(comm, nodes_.homes(), directory_);
+      const auto ranges = pieces_of(static_cast<std::uint64_t>(comm.rank()));
+      std::vector<std::byte> data;
+      for (const Range& range : ranges) {
+        for (std::uint64_t i = 0; i < range.length; ++i) data.push_back(byte_of(range.offset + i));
+      }
+      ASSERT_TRUE(file->write(ranges, data).ok());
+      ASSERT_TRUE(file->close().ok());
+    });
+  }
+
+  std::unique_ptr<LogReader> reader(bool sealed = true) {
+    auto homes = std::make_shared<const Homes>(3, [this](std::vector<Homes::Message> messages) {
+      ++asked_;
+      std::vector<Result<Bytes>> answers;
+      for (const auto& message : messages) {
+        answers.push_back(nodes_[static_cast<std::size_t>(message.node)].handle(message.request));
+      }
+      return answers;
+    });
+    return std::make_unique<LogReader>(
+        homes, kFile,
+        [this](const LogPlace& place) -> Result<std::unique_ptr<File>> {
+          SCR_ASSIGN_OR_RETURN(auto file, opener(directory_)(place));
+          return std::unique_ptr<File>(std::make_unique<CountedLog>(std::move(file), reads_));
+        },
+        sealed);
+  }
+
+  TemporaryDirectory directory_;
+  Nodes nodes_{3};
+  std::atomic<int> reads_ = 0;  // of logs
+  std::atomic<int> asked_ = 0;  // rounds of messages to the homes
+};
+
+TEST_F(SealedFile, PiecesThatFollowEachOtherInALogAreReadTogether) {
+  const auto ranges = pieces_of(1);
+  std::vector<std::byte> bytes(ranges.size() * kPiece);
+  ASSERT_EQ(*reader()->read(ranges, bytes), bytes.size());
+  expect_bytes(ranges, bytes);
+  EXPECT_EQ(reads_, 1);
+  EXPECT_LE(asked_,
+            4);  // for the size, and for all stripes, whose answers do not fit in one message
+}
+
+TEST_F(SealedFile, BeforeThatAReadAsksTheHomesOnce) {
+  const auto open = reader(/*sealed=*/false);
+  const std::vector<Range> ranges = {
+      {5, 2000}, {2 * kStripeSize - 7, 14}, {kPieces * kPiece - 3, 9}};
+  std::vector<std::byte> bytes(2023, std::byte{99});
+  ASSERT_EQ(*open->read(ranges, bytes), 2017U);
+  expect_bytes(std::span(ranges).first(2), bytes);
+  EXPECT_EQ(bytes[2016], byte_of(kPieces * kPiece - 1));
+  EXPECT_EQ(bytes[2017], std::byte{99});
+  EXPECT_EQ(asked_, 1);
+}
+
+TEST_F(SealedFile, SmallReadsInOrderTakeAlongWhatFollows) {
+  const auto sealed = reader();
+  const auto ranges = pieces_of(0);
+  std::vector<std::byte> bytes(kPiece);
+  for (const Range& range : ranges) {
+    ASSERT_EQ(*sealed->read(std::span(&range, 1), bytes), kPiece);
+    expect_bytes(std::span(&range, 1), bytes);
+  }
+  EXPECT_LT(static_cast<std::size_t>(reads_), ranges.size() / 20);
+}
+
+TEST_F(SealedFile, IsTheSameReadInAnyOrder) {
+  std::mt19937 random(5);
+  const auto sealed = reader();
+  for (int i = 0; i < 3000; ++i) {
+    std::vector<Range> ranges;
+    std::uint64_t length = 0;
+    for (std::size_t n = 1 + random() % 3; n > 0; --n) {
+      const std::uint64_t longest = random() % 20 == 0 ? 200'000 : 3000;
+      const std::uint64_t offset =
+          random() % 4 == 0 ? (1 + random() % 2) * kStripeSize - 1500 : random() % 3'000'000;
+      ranges.push_back({offset, random() % longest});
+      length += ranges.back().length;
+    }
+    std::vector<std::byte> bytes(length);
+    ASSERT_EQ(*sealed->read(ranges, bytes), length);
+    expect_bytes(ranges, bytes);
+  }
+  const Range end{kPieces * kPiece - 10, 100};
+  std::vector<std::byte> bytes(100);
+  EXPECT_EQ(*sealed->read(std::span(&end, 1), bytes), 10U);
+}
+
 // --- messages ------------------------------------------------------------------------------------
 
 TEST(Home, RefusesWhatIsNoMessage) {
@@ -572,9 +708,9 @@ TEST(Homes, AFileThatWasDroppedIsNotReadAsHoles) {
   ASSERT_TRUE(real_file_system()
                   .write_file_atomically(copy, std::vector<std::byte>(8, std::byte{9}), false)
                   .ok());
-  const auto file =
-      as_file(std::make_unique<LogReader>(homes, kFile, opener(directory), /*sealed=*/true), "file",
-              [&] { return real_file_system().open(copy, OpenOptions::read()); });
+  auto elsewhere = std::make_unique<LogReader>(homes, kFile, opener(directory), /*sealed=*/true);
+  elsewhere->set_elsewhere([&] { return real_file_system().open(copy, OpenOptions::read()); });
+  const auto file = as_file(std::move(elsewhere), "file");
   EXPECT_EQ(file->info()->size, 8U);
   ASSERT_EQ(*file->read(bytes, 5), 3U);
   EXPECT_EQ(bytes, std::vector<std::byte>(3, std::byte{9}));
