@@ -36,10 +36,28 @@ Status MarkerStore::drop(const Marker& marker) {
   return status.ok() ? note : status;
 }
 
+Status MarkerStore::bury(Marker marker) {
+  SCR_RETURN_IF_ERROR(remove_marker(fs_, path(marker.file), marker));
+  marker.gone = true;
+  return put(marker, Visible::kNo);
+}
+
+Result<std::optional<Marker>> MarkerStore::find_deletion(const std::string& relative) {
+  SCR_ASSIGN_OR_RETURN(auto note, read_marker(fs_, note_path(relative)));
+  const bool found = note && note->gone && note->file == relative;
+  return found ? note : std::nullopt;
+}
+
+Status MarkerStore::forget_deletion(const std::string& relative, int dataset) {
+  SCR_ASSIGN_OR_RETURN(const auto note, find_deletion(relative));
+  if (!note || note->dataset != dataset) return {};
+  return remove_marker(fs_, note_path(relative), *note);
+}
+
 Result<std::optional<Marker>> MarkerStore::find(const std::string& relative) {
   auto note = read_marker(fs_, note_path(relative));
   // Two names with one note: the visible marker decides.
-  if (note.ok() && note->has_value() && (*note)->file == relative) return note;
+  if (note.ok() && note->has_value() && !(*note)->gone && (*note)->file == relative) return note;
   return read_marker(fs_, path(relative));
 }
 

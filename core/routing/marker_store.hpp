@@ -27,6 +27,12 @@ class MarkerStore {
   // The data has come to its name, or is gone: removes the note and, if it is still there, the
   // marker. One that has been replaced by a newer version stays.
   Status drop(const Marker& marker);
+  // The program has deleted the file before its data came to the name: no marker is found, and the
+  // note remembers that, also for the next run, until the dataset is flushed or gone.
+  Status bury(Marker marker);
+  // What is remembered of a name that way.
+  Result<std::optional<Marker>> find_deletion(const std::string& relative);
+  Status forget_deletion(const std::string& relative, int dataset);
   // The marker of a name: the note, else a marker at the name, which the program may have renamed.
   Result<std::optional<Marker>> find(const std::string& relative);
 

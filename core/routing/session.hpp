@@ -271,6 +271,7 @@ class Session {
   Result<bool> renamed_away(const Copy& copy, const Route& route, const std::string& from,
                             const std::string& to);
   Status let_go(const Copy& copy, const Route& route, const std::string& absolute);
+  Status bury(const Copy& copy, const Route& route, std::int64_t written);
   void hide(const std::string& absolute);
   bool is_open_shared(const Copy& copy, const Route& route);
   Status refuse_if_open(const Copy& copy, const Route& route, std::string_view what);
@@ -382,6 +383,8 @@ class Session {
   MarkerStore::Visible markers_visible(bool at_start = false);
   void point_to_container(Marker marker);
   bool settle_flushed(const Marker& marker);
+  bool is_deleted(const std::string& relative, int dataset);
+  void delete_flushed(const Marker& marker);
 
   // session.cpp
   void report(Communicator& world);

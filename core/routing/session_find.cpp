@@ -158,6 +158,10 @@ Result<Session::Copy> Session::find(const Route& route, const std::string& absol
     real = visible.ok() && !*visible;
     if (!marker && visible.ok()) marker = *visible;
   }
+  if (here && !marker && !(runtime_ && here->dataset == runtime_->window())) {
+    SCR_ASSIGN_OR_RETURN(const auto deleted, markers_->find_deletion(route.relative));
+    if (deleted && deleted->dataset >= here->dataset) here.reset();
+  }
   // A process of another rank has deleted a file that is neither at its name nor marked there, or
   // has not closed it yet.
   if (here && attached_ && !marker && !real && !is_own(absolute, *here) &&

@@ -75,8 +75,9 @@ void Session::adopt_restart() {
   if (status.ok()) {
     status = markers_->sweep(context.rank(), context.size(), [&](const Marker& marker) {
       const std::pair key(marker.dataset, marker.created);
+      if (marker.gone && known->contains(key)) delete_flushed(marker);
       if (marker.container) return known->contains(key);
-      if (known->contains(key)) return settle_flushed(marker);
+      if (known->contains(key)) return !marker.gone && settle_flushed(marker);
       if (context.alone() && marker.job != job) return true;  // another process's
       return cached.contains(key);
     });
@@ -231,6 +232,26 @@ void Session::hide_shared(const FilemapEntry& entry) {
   }
 }
 
+// The program has deleted this file of the dataset before it was flushed, in this run or one
+// before.
+bool Session::is_deleted(const std::string& relative, int dataset) {
+  auto deleted = markers_->find_deletion(relative);
+  if (!deleted.ok() || !*deleted || (*deleted)->dataset < dataset) return false;
+  gone_[dataset][relative] = (*deleted)->written;
+  int& hidden = hidden_[prefix() + "/" + relative];
+  hidden = std::max(hidden, (*deleted)->dataset);
+  return true;
+}
+
+// A run before has flushed it and did not live to take it away again.
+void Session::delete_flushed(const Marker& marker) {
+  const std::string absolute = prefix() + "/" + marker.file;
+  auto info = fs_.info(absolute);
+  if (!info.ok() || info->mtime_ns > marker.written) return;
+  Status status = fs_.remove_if_exists(absolute);
+  if (!status.ok()) log::warning("{}", status.message());
+}
+
 Status Session::announce_entry(const FilemapEntry& entry, int& number,
                                const NewestVersions& newest) {
   const int id = entry.dataset.id;
@@ -242,12 +263,13 @@ Status Session::announce_entry(const FilemapEntry& entry, int& number,
   for (const FileMeta& meta : entry.files) {
     if (meta.type != FileType::kFull) continue;
     if (!meta.shared.empty()) {
-      Status status = homes_ ? announce_log(entry, meta, is_newest(meta.shared)) : Status();
+      const bool found = is_newest(meta.shared) && !is_deleted(meta.shared, id);
+      Status status = homes_ ? announce_log(entry, meta, found) : Status();
       if (first.ok()) first = status;
       continue;
     }
     const int place = number++;
-    if (!is_newest(meta.file)) continue;
+    if (!is_newest(meta.file) || is_deleted(meta.file, id)) continue;
     std::uint64_t generation = 1;
     if (auto old = markers_->find(meta.file); old.ok() && *old) generation = (*old)->generation;
     publish(make_marker(meta.file, id, entry.dataset.created, place, generation),
@@ -313,6 +335,7 @@ void Session::note_dataset_flushed(int id) {
     const bool is_newer =
         (info.ok() && written != 0 && info->mtime_ns > written) || is_flushed_again(relative, id);
     Status status = is_newer ? Status() : fs_.remove_if_exists(prefix() + "/" + relative);
+    if (status.ok()) status = markers_->forget_deletion(relative, id);
     if (!status.ok()) log::warning("{}", status.message());
     // The name may be in use again.
     auto newer = markers_->find(relative);
@@ -344,8 +367,10 @@ void Session::dataset_gone(const FilemapEntry& entry) {
     dataset_flushed(entry);
   } else {
     for (const FileMeta& meta : entry.files) {
-      auto marker = markers_->find(meta.shared.empty() ? meta.file : meta.shared);
+      const std::string& relative = meta.shared.empty() ? meta.file : meta.shared;
+      auto marker = markers_->find(relative);
       if (marker.ok() && *marker && (*marker)->dataset == id) drop_marker(**marker);
+      (void)markers_->forget_deletion(relative, id);
     }
   }
   forget_sealed(id);

@@ -86,9 +86,31 @@ Status Session::let_go(const Copy& copy, const Route& route, const std::string& 
   if (copy.where != Copy::Where::kStored) {
     auto cached = copy.where == Copy::Where::kCache ? fs_.info(copy.path)
                                                     : Result<FileInfo>(not_found("not here"));
-    gone_[copy.dataset][route.relative] = cached.ok() ? cached->mtime_ns : copy.marker.written;
+    const std::int64_t written = cached.ok() ? cached->mtime_ns : copy.marker.written;
+    gone_[copy.dataset][route.relative] = written;
+    if (runtime_ && !runtime_->is_in_prefix(copy.dataset)) return bury(copy, route, written);
   }
   return copy.marker.file.empty() ? Status() : markers_->drop(copy.marker);
+}
+
+// The flush that still brings the file to its name may be done by the next run.
+Status Session::bury(const Copy& copy, const Route& route, std::int64_t written) {
+  if (copy.marker.file != route.relative && !copy.marker.file.empty()) {
+    return markers_->drop(copy.marker);  // it was renamed by the system, and is of another name
+  }
+  const auto& cached = runtime_->cached();
+  const auto dataset = std::ranges::find_if(
+      cached, [&](const CachedDataset& one) { return one.dataset.id == copy.dataset; });
+  Marker marker = copy.marker;
+  if (marker.file.empty() || marker.dataset != copy.dataset) {
+    if (dataset == cached.end()) return {};
+    Status dropped = marker.file.empty() ? Status() : markers_->drop(marker);
+    SCR_RETURN_IF_ERROR(dropped);
+    marker =
+        make_marker(route.relative, copy.dataset, dataset->dataset.created, 0, copy.generation);
+  }
+  marker.written = written;
+  return markers_->bury(marker);
 }
 
 // Several processes have it open for writing: this one among them, or others that have synced it.

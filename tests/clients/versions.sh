@@ -102,6 +102,22 @@ case_deleted() {
   expect_no_notes
 }
 
+case_deleted_and_killed() {
+  begin_acts "files are deleted before they are flushed, and the run is killed: they do not come back"
+  plain_acts "@0 write c2.0.h5 9"
+  SCR_CACHE_SIZE=6 SCR_FLUSH_ASYNC_BW=1 acts "write c1.%r.h5 1" "write d.%r.h5 4" barrier "write c2.%r.h5 2" barrier \
+    "unlink c1.%r.h5" "@0 unlink c2.0.h5" "@0 delete c2.3.h5" "rename d.%r.h5 e.%r.h5" barrier "@0 kill"
+  expect_no_text WRONG
+  acts "missing c1.%r.h5" "refused c1.%r.h5" "refused c1.%o.h5" "@0 refused c2.0.h5" "@1 refused c2.3.h5" \
+    "@1 read c2.1.h5 2" "refused d.%r.h5" "read e.%r.h5 4" barrier
+  expect_done
+  expect_text "restart from the cache"
+  plain_acts "missing c1.%r.h5" "missing d.%r.h5" "@0 missing c2.0.h5" "@0 missing c2.3.h5" "@1 read c2.1.h5 2" "@2 read c2.2.h5 2" \
+    "read e.%r.h5 4"
+  expect_done
+  expect_no_notes
+}
+
 case_kept_open() {
   begin_acts "a log stays open and is flushed each step: kill -9 does not lose it, and others are sealed"
   acts "@0 hold log.h5 100" "while 3" "@0 add log.h5 s%s %s" "@0 flush log.h5" "write c%s.%r.h5 %s" barrier again \
