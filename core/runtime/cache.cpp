@@ -190,14 +190,20 @@ Status Cache::remove_entry(int rank, int dataset) {
   const FilemapEntry* entry = filemap_.get(rank, dataset);
   if (entry == nullptr) return {};
   FileSystem& fs = context_.fs();
+  // The directories of the prefix are the user's: they stay, and may well be symbolic links, by
+  // which the program has written the files under their temporary names.
+  if (entry->directory == context_.job().prefix) {
+    for (const FileMeta& meta : entry->files) {
+      SCR_RETURN_IF_ERROR(fs.remove_if_exists(entry->directory + "/" + meta.file));
+    }
+    return forget(rank, dataset);
+  }
   auto directory = fs.open_directory(entry->directory);
   if (directory.ok()) {
     for (const FileMeta& meta : entry->files) {
       SCR_RETURN_IF_ERROR(fs.remove_if_exists(At(**directory, meta.file)));
     }
-    // Directories of the prefix are the user's. In the cache other ranks may still have files
-    // there: a directory that is not empty stays.
-    if (entry->directory == context_.job().prefix) return forget(rank, dataset);
+    // Other ranks may still have files there: a directory that is not empty stays.
     for (const std::string& parent : parents_of(*entry)) {
       (void)fs.remove_directory(At(**directory, parent));
     }

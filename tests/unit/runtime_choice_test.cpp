@@ -181,6 +181,38 @@ TEST(EndOfTheJob, OfAnEarlierJobDoesNotHaltTheNext) {
   job.run({}, [&](Runtime& run) { halts(run, false); });
 }
 
+// It is dropped, or its run is killed: neither leaves files there, nor keeps the next run from
+// starting.
+TEST(BypassedDataset, IsRemovedAlsoBelowSymbolicLinks) {
+  Runs job;
+  const std::filesystem::path root(job.root());
+  for (const char* name : {"real", "scratch"}) std::filesystem::create_directory(root / name);
+  std::filesystem::create_directory_symlink(root / "real", root / "link");
+  std::filesystem::create_directory_symlink(root / "scratch", root / "real/out");
+  job.move_to("link");
+  const auto begin = [&](Runtime& runtime) {
+    ASSERT_TRUE(runtime.start_dataset("second", kFlagCheckpoint).ok());
+    for (const char* name : {"data", "out/data"}) {
+      const auto path =
+          runtime.route_file(fmt::format("{}/{}.{}", job.prefix(), name, runtime.context().rank()));
+      ASSERT_TRUE(path.ok()) << path.status().to_string();
+      std::ofstream(*path) << "second";
+    }
+  };
+  const std::vector<std::string> settings = {"SCR_CACHE_BYPASS=1"};
+  job.run(settings, [&](Runtime& runtime) {
+    job.write(runtime, "first");
+    begin(runtime);
+    EXPECT_FALSE(runtime.complete_dataset(false).ok());
+    begin(runtime);
+  });
+  job.expect_restart("first", settings);
+  for (const char* name : {"real", "scratch"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(root / name))
+      EXPECT_FALSE(entry.path().string().ends_with(".tmp")) << entry.path();
+  }
+}
+
 TEST(BypassedDataset, CountsForTheSizeOfThePrefixDirectory) {
   Runs job;
   job.run({"SCR_CACHE_BYPASS=1", "SCR_PREFIX_SIZE=2"}, [&](Runtime& runtime) {
