@@ -564,6 +564,12 @@ Status Runtime::fetch(const DatasetDescriptor& dataset, const std::string& direc
   writing_.reset();
   if (status.ok()) set_flush_state(dataset, false, true);
   if (!contained && c.world().any_true(status.code() == StatusCode::kNoSpace)) {
+    if (c.rank() == 0) {
+      log::warning(
+          "dataset {} ('{}') is not fetched to the cache: {}; its files are read in the prefix "
+          "directory",
+          dataset.id, dataset.name, status.message());
+    }
     return offer_in_place(dataset, directory_name, std::move(*files));
   }
   return status;
