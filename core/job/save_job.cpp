@@ -92,7 +92,8 @@ std::vector<FoundAlone> find_alone(const JobSettings& job, const RemoteShell& sh
 
 // None is forgotten: one that nobody could save is told, with what the user can do.
 void tell_of_unsaved(const std::vector<FoundAlone>& found, flush::SaveOutcome& outcome) {
-  for (const auto& [host, one] : found) {
+  for (const FoundAlone& alone : found) {
+    const AloneDataset& one = alone.dataset;
     const bool tried = std::ranges::any_of(outcome.datasets, [&](const auto& saved) {
       return saved.job_id == one.job_id && saved.dataset.id == one.id;
     });
@@ -104,7 +105,7 @@ void tell_of_unsaved(const std::vector<FoundAlone>& found, flush::SaveOutcome& o
     saved.message = fmt::format(
         "it should be in the cache of {0}, but was not found there; try 'scr_scavenge --jobid {1} "
         "--nodes {0} --id {2}'",
-        host, one.job_id, one.id);
+        alone.host, one.job_id, one.id);
     outcome.datasets.push_back(std::move(saved));
   }
 }
