@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <span>
-
 #include "core/base/checksum.hpp"
 #include "core/base/hash_file.hpp"
 #include "flush/parity.hpp"
@@ -78,28 +76,9 @@ Result<Summary> read_summary(FileSystem& fs, const std::string& directory) {
   return summary;
 }
 
-namespace {
-
-Status write_durably(FileSystem& fs, const std::string& name, std::span<const std::byte> bytes) {
-  SCR_ASSIGN_OR_RETURN(const auto file, fs.open(name, OpenOptions::create_truncate()));
-  SCR_RETURN_IF_ERROR(file->write_all(bytes, 0));
-  SCR_RETURN_IF_ERROR(file->sync());
-  return file->close();
-}
-
-}  // namespace
-
-// Under its own name at once: one that is not whole has a wrong checksum and commits nothing, and
-// nobody else writes in this directory. A rename would cost a second write of the file system's
-// journal, one after the other, while all ranks wait.
 Status write_summary(FileSystem& fs, const std::string& directory, const Summary& summary) {
-  const std::string name = directory + "/" + std::string(kSummaryName);
-  SCR_ASSIGN_OR_RETURN(const auto bytes, encode_hash_file(summary.to_hash()));
-  Status status = write_durably(fs, name, bytes);
-  if (status.ok()) status = fs.sync_directory(directory);
-  // It may be in memory only, and be read there: what has failed must not pass for a commit.
-  if (!status.ok()) (void)fs.remove_if_exists(name);
-  return status;
+  return write_hash_file(fs, directory + "/" + std::string(kSummaryName), summary.to_hash(),
+                         Durability::kDurable);
 }
 
 }  // namespace scr::flush
