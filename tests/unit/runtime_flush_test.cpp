@@ -95,6 +95,17 @@ TEST_P(UnendedFlush, OfADatasetThatIsDeletedDoesNotBringItBack) {
   EXPECT_FALSE(std::filesystem::exists(job_.prefix() + "/.scr/scr.dataset.1"));
 }
 
+TEST_P(UnendedFlush, DoesNotOutliveAPurgeOfThePrefixDirectory) {
+  job_.run({"SCR_FLUSH=1"}, [&](Runtime& runtime) {
+    job_.write(runtime, "first");
+    runtime.context().world().barrier();
+    EXPECT_EQ(fs_->hits(), 1U);
+  });
+  job_.expect_restart("", {"SCR_PREFIX_PURGE=1", "SCR_CACHE_PURGE=1"});
+  EXPECT_THAT(job_.names_in_index(), IsEmpty());
+  EXPECT_EQ(job_.flushed_text("first", 0), "");
+}
+
 INSTANTIATE_TEST_SUITE_P(
     WhereItFails, UnendedFlush,
     ::testing::Values(std::pair(Operation::kRename, "*/deep/first/data.0"),  // committed only
