@@ -827,6 +827,27 @@ TEST_F(RanksTest, MarkersCanBeKeptOutOfTheWay) {
   });
 }
 
+TEST_F(RanksTest, MarkersCanWaitForTheNextStart) {
+  std::ofstream(name(".scrconf")) << "ROUTE=*.h5 TYPE=CKPT\n";
+  set("SCR_MARKERS", "init");
+  set("SCR_FLUSH", "100");  // it stays in the cache
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank killed(comm);
+    if (comm.rank() == 0) write(killed.session, "c.h5", "c");
+    killed.look();
+    EXPECT_EQ(real("c.h5"), "missing");
+    comm.barrier();
+  });
+  EXPECT_EQ(real("c.h5"), "missing");
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank next(comm);
+    comm.barrier();
+    EXPECT_EQ(real("c.h5"), "marker");
+    EXPECT_EQ(read(next.session, "c.h5"), "c");
+    comm.barrier();
+  });
+}
+
 TEST_F(RanksTest, ARealFileThatAppearsWhileAWindowIsOpenIsOlderThanWhatIsWrittenLater) {
   set("SCR_FLUSH_ASYNC", "1");
   set("SCR_FLUSH_ASYNC_BW", "1");
