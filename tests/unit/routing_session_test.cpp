@@ -9,9 +9,11 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -185,6 +187,30 @@ TEST_F(SessionTest, AKilledProcessLeavesItsDataAndADamagedFileIsNotUsed) {
   std::ofstream(path) << "odd";
   Session reader(file_system());
   EXPECT_FALSE(reader.open(name("a.h5"), OpenOptions::read()).ok());
+}
+
+// Otherwise the cost of a file grows with the number of those before it.
+TEST_F(SessionTest, AProcessByItselfDoesNotLookForNewFilesInItsOwnFilemap) {
+  FaultPlan plan;
+  plan.operations = FaultPlan::bit(Operation::kOpen);
+  plan.path = "*/filemap_*";
+  plan.log = prefix() + ".opens";
+  FaultyFileSystem fs(file_system(), plan);
+  const auto opens = [&] {
+    std::ifstream lines(plan.log);
+    return std::count(std::istreambuf_iterator<char>(lines), {}, '\n');
+  };
+  Session session(fs);
+  auto kept = session.open(name("kept.h5"), OpenOptions::create_truncate());
+  ASSERT_TRUE(kept.ok());
+  write(session, "0.h5", "zero");
+  const auto before = opens();
+  for (int i = 1; i <= 10; ++i) write(session, fmt::format("{}.h5", i), "more");
+  EXPECT_EQ(opens(), before);
+  ASSERT_TRUE(kept->file->close().ok());
+  session.finish();
+  EXPECT_EQ(real("10.h5"), "more");
+  std::filesystem::remove(plan.log);
 }
 
 TEST_F(SessionTest, ARealFileThatIsNewerThanTheCachedOneIsRead) {
