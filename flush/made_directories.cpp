@@ -11,6 +11,9 @@ namespace scr::flush {
 
 namespace {
 
+constexpr std::string_view kMadeKey = "MADE";
+constexpr std::string_view kInodeKey = "INODE";
+
 std::string list_name(const std::string& prefix) { return prefix + "/.scr/made.scr"; }
 
 // One that is damaged tells nothing: what it listed stays.
@@ -38,14 +41,12 @@ std::vector<std::string> with_those_above(const std::set<std::string>& directori
 }
 
 // Whether the directory is gone. One that somebody has put there instead is his.
-Result<bool> remove_if_ours(FileSystem& fs, const At& at, const Hash& noted) {
+Result<bool> remove_if_ours(FileSystem& fs, const At& at, std::uint64_t inode) {
   const auto found = fs.info(at);
   const int why = found.status().errno_value();
   if (found.status().code() == StatusCode::kNotFound || why == ELOOP || why == ENOTDIR) return true;
   SCR_RETURN_IF_ERROR(found.status());
-  const auto inode = noted.require_uint("INODE");
-  if (found->type != FileInfo::Type::kDirectory || !inode.ok() || *inode != found->inode)
-    return true;
+  if (found->type != FileInfo::Type::kDirectory || inode != found->inode) return true;
   const Status removed = fs.remove_directory(at);
   if (removed.ok() || removed.code() == StatusCode::kNotFound) return true;
   if (removed.errno_value() == ENOTEMPTY || removed.errno_value() == EEXIST) return false;
@@ -53,6 +54,25 @@ Result<bool> remove_if_ours(FileSystem& fs, const At& at, const Hash& noted) {
 }
 
 }  // namespace
+
+Hash MadeDirectories::to_hash() const {
+  Hash hash;
+  Hash& made = hash.at(kMadeKey);
+  for (const auto& [name, inode] : inodes) made.at(name).set_value(kInodeKey, inode);
+  return hash;
+}
+
+MadeDirectories MadeDirectories::from_hash(const Hash& hash) {
+  MadeDirectories list;
+  const Hash* made = hash.get(kMadeKey);
+  if (made == nullptr) return list;
+  for (const Hash::Element& element : made->elements()) {
+    const auto name = safe_relative_path(element.key);
+    const auto inode = element.hash.require_uint(kInodeKey);
+    if (name.ok() && *name == element.key && inode.ok()) list.inodes[*name] = *inode;
+  }
+  return list;
+}
 
 std::string directory_of(const std::string& file) {
   const std::size_t slash = file.rfind('/');
@@ -73,14 +93,16 @@ Status make_missing(FileSystem& fs, const std::string& prefix, const Directory* 
 
 Status note_made(FileSystem& fs, const std::string& prefix, const std::vector<std::string>& made) {
   if (made.empty()) return {};
-  SCR_ASSIGN_OR_RETURN(LockedHashFile list, open_list(fs, prefix));
+  SCR_ASSIGN_OR_RETURN(LockedHashFile file, open_list(fs, prefix));
+  auto list = MadeDirectories::from_hash(file.hash());
   for (const std::string& name : made) {
     const auto info = fs.info(prefix + "/" + name);
     if (info.status().code() == StatusCode::kNotFound) continue;
     SCR_RETURN_IF_ERROR(info.status());
-    list.hash().at("MADE").at(name).set_value("INODE", std::uint64_t{info->inode});
+    list.inodes[name] = info->inode;
   }
-  return list.write(Durability::kVolatile);
+  file.hash() = list.to_hash();
+  return file.write(Durability::kVolatile);
 }
 
 Status remove_made(FileSystem& fs, const std::string& prefix,
@@ -90,19 +112,20 @@ Status remove_made(FileSystem& fs, const std::string& prefix,
   SCR_ASSIGN_OR_RETURN(const bool any, fs.exists(list_name(prefix)));
   if (!any) return {};
   SCR_ASSIGN_OR_RETURN(const auto base, fs.open_directory(prefix, /*no_follow=*/false));
-  SCR_ASSIGN_OR_RETURN(LockedHashFile list, open_list(fs, prefix));
-  Hash& made = list.hash().at("MADE");
+  SCR_ASSIGN_OR_RETURN(LockedHashFile file, open_list(fs, prefix));
+  auto list = MadeDirectories::from_hash(file.hash());
   bool changed = false;
   for (const std::string& name : names) {
-    const Hash* noted = made.get(name);
-    if (noted == nullptr || !safe_relative_path(name).ok()) continue;
-    SCR_ASSIGN_OR_RETURN(const bool gone, remove_if_ours(fs, At(*base, name), *noted));
-    if (gone) made.unset(name);
+    const auto noted = list.inodes.find(name);
+    if (noted == list.inodes.end()) continue;
+    SCR_ASSIGN_OR_RETURN(const bool gone, remove_if_ours(fs, At(*base, name), noted->second));
+    if (gone) list.inodes.erase(noted);
     changed = changed || gone;
   }
   if (!changed) return {};
-  if (made.empty()) return fs.remove_if_exists(list_name(prefix));
-  return list.write(Durability::kVolatile);
+  if (list.inodes.empty()) return fs.remove_if_exists(list_name(prefix));
+  file.hash() = list.to_hash();
+  return file.write(Durability::kVolatile);
 }
 
 }  // namespace scr::flush

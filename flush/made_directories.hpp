@@ -6,13 +6,26 @@
 // leaves a directory that nobody removes.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "core/base/filesystem.hpp"
+#include "core/base/hash.hpp"
 
 namespace scr::flush {
+
+// What the list holds: the inode of each directory by its name below the prefix directory.
+struct MadeDirectories {
+  std::map<std::string, std::uint64_t> inodes;
+
+  Hash to_hash() const;
+  // What names no place below the prefix directory, or no inode, is left out: it is not ours.
+  static MadeDirectories from_hash(const Hash& hash);
+  bool operator==(const MadeDirectories&) const = default;
+};
 
 // Makes a directory and those above it, as FileSystem::make_directories() does. `name` is below the
 // prefix directory; if `opened` is given no symbolic link is followed. Adds the names of those that

@@ -339,18 +339,22 @@ Status write_filemap(FileSystem& fs, const At& at, const Filemap& filemap, Durab
   return write_hash_file(fs, at, filemap.to_hash(), durability, mode);
 }
 
-Result<std::vector<std::string>> read_master_filemap(FileSystem& fs, const At& at) {
-  SCR_ASSIGN_OR_RETURN(const Hash hash, read_hash_file(fs, at));
-  const std::string context = fmt::format("'{}' is not a valid master filemap", at.display());
-  const auto list = require(hash, "Filemap");
-  if (!list.ok()) return list.status().with_context(context);
+Result<std::vector<std::string>> master_filemap_from_hash(const Hash& hash) {
+  SCR_ASSIGN_OR_RETURN(const Hash* list, require(hash, "Filemap"));
   std::vector<std::string> names;
-  for (const Hash::Element& element : (*list)->elements()) {
-    auto name = safe_relative_path(element.key);
-    if (!name.ok()) return name.status().with_context(context);
-    names.push_back(*std::move(name));
+  for (const Hash::Element& element : list->elements()) {
+    SCR_ASSIGN_OR_RETURN(std::string name, safe_relative_path(element.key));
+    names.push_back(std::move(name));
   }
   return names;
+}
+
+Result<std::vector<std::string>> read_master_filemap(FileSystem& fs, const At& at) {
+  SCR_ASSIGN_OR_RETURN(const Hash hash, read_hash_file(fs, at));
+  auto names = master_filemap_from_hash(hash);
+  if (names.ok()) return names;
+  return names.status().with_context(
+      fmt::format("'{}' is not a valid master filemap", at.display()));
 }
 
 Status write_master_filemap(FileSystem& fs, const At& at, const std::vector<std::string>& names) {

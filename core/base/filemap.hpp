@@ -89,6 +89,7 @@ Status write_filemap(FileSystem& fs, const At& at, const Filemap& filemap,
                      Durability durability = Durability::kVolatile);
 
 // The master filemap: names of the filemap files in the same directory (relative, safe).
+Result<std::vector<std::string>> master_filemap_from_hash(const Hash& hash);
 Result<std::vector<std::string>> read_master_filemap(FileSystem& fs, const At& at);
 Status write_master_filemap(FileSystem& fs, const At& at, const std::vector<std::string>& names);
 

@@ -1,5 +1,6 @@
 #include "core/job/alone_jobs.hpp"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/base/flush_file.hpp"
@@ -12,6 +13,11 @@ constexpr std::string_view kJobStart = "scr.";
 
 bool is_alone(std::string_view id, std::string_view job_id) {
   return id != job_id && is_of_job(id, job_id);
+}
+
+bool is_dataset_id(const nlohmann::json& value) {
+  return value.is_number_unsigned() && value != 0U &&
+         value.get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<int>::max()};
 }
 
 }  // namespace
@@ -51,7 +57,7 @@ std::vector<AloneDataset> parse_alone_datasets(std::string_view json, std::strin
     const auto id = one.find("id");
     const auto name = one.find("name");
     const bool sound = job != one.end() && job->is_string() && id != one.end() &&
-                       id->is_number_integer() && name != one.end() && name->is_string();
+                       is_dataset_id(*id) && name != one.end() && name->is_string();
     if (!sound || !is_alone(job->get<std::string>(), job_id)) continue;
     found.push_back({job->get<std::string>(), id->get<int>(), name->get<std::string>()});
   }

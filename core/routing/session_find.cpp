@@ -74,6 +74,8 @@ std::optional<Session::Copy> Session::find_in_cache(const std::string& relative,
   const std::int64_t closed_at = marked_here ? marker->created : 0;
   std::optional<CachedFile> newest;
   for (const std::string& id : jobs_on_node(fs_, base, job->user, job->job_id)) {
+    // What this process has itself was looked at above, without reading a filemap that grows.
+    if (runtime_ && id == runtime_->context().job().job_id) continue;
     auto found = find_cached_file(fs_, base, job->user, id, relative, closed_at);
     if (!found.ok()) log::detail("{}", found.status().message());
     if (!found.ok() || !*found) continue;

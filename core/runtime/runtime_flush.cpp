@@ -84,12 +84,13 @@ Status Runtime::open_prefix() {
       if (prefix_owner_ || watched) prefix_owner_ = info;
       if (status.ok()) status = write_owner_file(c.fs(), **directory, info);
     }
-    if (status.ok() && c.config().get_bool("SCR_PREFIX_PURGE")) trim_prefix(0);
     std::vector<std::string> rolled;
     if (status.ok() && !prefix_is_shared_)
       status = flush::roll_forward(c.fs(), c.job().prefix, &rolled);
     for (const std::string& name : rolled)
       log::info("the flush of '{}', which was cut, is complete now", name);
+    // After that: what is rolled forward must not come back to a prefix directory that was purged.
+    if (status.ok() && c.config().get_bool("SCR_PREFIX_PURGE")) trim_prefix(0);
     if (status.ok()) {
       auto index = flush::read_index(c.fs(), c.job().prefix);
       if (index.ok()) {

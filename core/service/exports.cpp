@@ -25,25 +25,6 @@ std::string export_name(std::uint64_t id) {
   return fmt::format("{}{:016x}{}", kPrefix, id, kSuffix);
 }
 
-struct Export {
-  std::string cache;  // path of the cache directory
-  std::string file;   // relative to it
-
-  Hash to_hash() const {
-    Hash hash;
-    hash.set_value(kCacheKey, cache);
-    hash.set_value(kFileKey, file);
-    return hash;
-  }
-  static Result<Export> from_hash(const Hash& hash) {
-    Export found;
-    SCR_ASSIGN_OR_RETURN(found.cache, hash.require_value(kCacheKey));
-    SCR_ASSIGN_OR_RETURN(const std::string file, hash.require_value(kFileKey));
-    SCR_ASSIGN_OR_RETURN(found.file, safe_relative_path(file));
-    return found;
-  }
-};
-
 Status refused(const std::string& path, std::string_view why) {
   return {StatusCode::kPermissionDenied,
           fmt::format("'{}' is refused: {}", text::escape(path), why)};
@@ -57,6 +38,21 @@ Status check_regular(FileSystem& fs, const At& at) {
 }
 
 }  // namespace
+
+Hash Export::to_hash() const {
+  Hash hash;
+  hash.set_value(kCacheKey, cache);
+  hash.set_value(kFileKey, file);
+  return hash;
+}
+
+Result<Export> Export::from_hash(const Hash& hash) {
+  Export found;
+  SCR_ASSIGN_OR_RETURN(found.cache, hash.require_value(kCacheKey));
+  SCR_ASSIGN_OR_RETURN(const std::string file, hash.require_value(kFileKey));
+  SCR_ASSIGN_OR_RETURN(found.file, safe_relative_path(file));
+  return found;
+}
 
 Result<std::uint64_t> make_id(std::int64_t dataset, std::int64_t rank, std::int64_t index) {
   const auto fits = [](std::int64_t value, unsigned bits) {

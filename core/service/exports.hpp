@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/filesystem.hpp"
+#include "core/base/hash.hpp"
 #include "core/service/range_service.hpp"
 
 namespace scr::service {
@@ -20,6 +21,16 @@ namespace scr::service {
 // An id that is unique in a job: dataset below 2^28, rank below 2^24, index (of the file among
 // those of the rank in the dataset) below 2^12; kInvalidArgument otherwise.
 Result<std::uint64_t> make_id(std::int64_t dataset, std::int64_t rank, std::int64_t index);
+
+// What the file of an export holds.
+struct Export {
+  std::string cache;  // path of the cache directory
+  std::string file;   // relative to it
+
+  Hash to_hash() const;
+  static Result<Export> from_hash(const Hash& hash);
+  bool operator==(const Export&) const = default;
+};
 
 class Exports {
  public:

@@ -158,15 +158,15 @@ SCR_NODELIST="$(hostname),other" SCR_EXCLUDE_NODES=$(hostname) SCR_MIN_NODES=1 \
   run 125 scr_run --no-postrun --hdf5 none -- sh -c 'echo it runs'
 has "not started: this node, $(hostname), is one of those that are down"
 has_not 'it runs'
-# A halt that is set while it waits between two runs.
+# A halt that is set while it waits between two runs, a minute if nobody says how long.
 (
   for _ in $(seq 600); do grep -q 'starting again in' "$work/stderr" && break; sleep 0.1; done
   scr_halt --prefix "$SCR_PREFIX" --reason 'no more'
 ) > /dev/null 2>&1 &
 halting=$!
-SCR_JOB_ID=waits run 9 scr_run --outside --runs 3 --wait 90 --no-postrun --hdf5 none -- sh -c "echo started >> $work/waits; exit 9"
+SCR_JOB_ID=waits run 9 scr_run --outside --runs 3 --no-postrun --hdf5 none -- sh -c "echo started >> $work/waits; exit 9"
 wait $halting
-has 'starting again in 90 seconds'
+has 'starting again in 60 seconds'
 has 'not started again: .*no more'
 [[ $(wc -l < waits) == 1 ]] && ok || not_ok "it was started $(wc -l < waits) times"
 run 0 scr_halt --prefix "$SCR_PREFIX" --remove

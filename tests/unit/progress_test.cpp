@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/base/log.hpp"
+
 namespace scr {
 namespace {
 
@@ -62,9 +64,14 @@ TEST(ProgressMeter, IsSilentOnWhatIsOverInASecond) {
   EXPECT_THAT(shown.lines, IsEmpty());
 }
 
-TEST(WatchProgress, IsForRankZeroOnly) {
+TEST(WatchProgress, IsForRankZeroAloneAndForItsLogIfThatTellsOfProgress) {
+  log::set_verbosity(1);
+  EXPECT_TRUE(watch_progress(0, "x", 10, /*background=*/true));
+  EXPECT_TRUE(watch_growing_progress(0, "x", /*background=*/true));
   EXPECT_FALSE(watch_progress(1, "x", 10));
   EXPECT_FALSE(watch_growing_progress(3, "x"));
+  log::set_verbosity(0);
+  EXPECT_FALSE(watch_progress(0, "x", 10, /*background=*/true));
 }
 
 }  // namespace

@@ -9,9 +9,11 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -185,6 +187,30 @@ TEST_F(SessionTest, AKilledProcessLeavesItsDataAndADamagedFileIsNotUsed) {
   std::ofstream(path) << "odd";
   Session reader(file_system());
   EXPECT_FALSE(reader.open(name("a.h5"), OpenOptions::read()).ok());
+}
+
+// Otherwise the cost of a file grows with the number of those before it.
+TEST_F(SessionTest, AProcessByItselfDoesNotLookForNewFilesInItsOwnFilemap) {
+  FaultPlan plan;
+  plan.operations = FaultPlan::bit(Operation::kOpen);
+  plan.path = "*/filemap_*";
+  plan.log = prefix() + ".opens";
+  FaultyFileSystem fs(file_system(), plan);
+  const auto opens = [&] {
+    std::ifstream lines(plan.log);
+    return std::count(std::istreambuf_iterator<char>(lines), {}, '\n');
+  };
+  Session session(fs);
+  auto kept = session.open(name("kept.h5"), OpenOptions::create_truncate());
+  ASSERT_TRUE(kept.ok());
+  write(session, "0.h5", "zero");
+  const auto before = opens();
+  for (int i = 1; i <= 10; ++i) write(session, fmt::format("{}.h5", i), "more");
+  EXPECT_EQ(opens(), before);
+  ASSERT_TRUE(kept->file->close().ok());
+  session.finish();
+  EXPECT_EQ(real("10.h5"), "more");
+  std::filesystem::remove(plan.log);
 }
 
 TEST_F(SessionTest, ARealFileThatIsNewerThanTheCachedOneIsRead) {
@@ -823,6 +849,27 @@ TEST_F(RanksTest, MarkersCanBeKeptOutOfTheWay) {
     EXPECT_EQ(read(rank.session, "c.h5"), "c");
     rank.look();
     EXPECT_EQ(read(rank.session, "c.h5"), "c");
+    comm.barrier();
+  });
+}
+
+TEST_F(RanksTest, MarkersCanWaitForTheNextStart) {
+  std::ofstream(name(".scrconf")) << "ROUTE=*.h5 TYPE=CKPT\n";
+  set("SCR_MARKERS", "init");
+  set("SCR_FLUSH", "100");  // it stays in the cache
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank killed(comm);
+    if (comm.rank() == 0) write(killed.session, "c.h5", "c");
+    killed.look();
+    EXPECT_EQ(real("c.h5"), "missing");
+    comm.barrier();
+  });
+  EXPECT_EQ(real("c.h5"), "missing");
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank next(comm);
+    comm.barrier();
+    EXPECT_EQ(real("c.h5"), "marker");
+    EXPECT_EQ(read(next.session, "c.h5"), "c");
     comm.barrier();
   });
 }

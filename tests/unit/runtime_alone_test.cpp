@@ -142,6 +142,7 @@ TEST(AloneDatasets, OddAnswersOfANodeAreLeftOut) {
   const auto found = job::parse_alone_datasets(
       R"([1, {"job": 7}, {"job": "7", "id": 1, "name": "own"}, {"job": "8.s0", "id": 1, "name": "a"},
           {"job": "7.s0/../x", "id": 1, "name": "b"}, {"job": "7.s0", "id": "1", "name": "c"},
+          {"job": "7.s0", "id": 4294967297, "name": "e"}, {"job": "7.s0", "id": -1, "name": "f"},
           {"job": "7.p3", "id": 4, "name": "d"}])",
       "7");
   ASSERT_EQ(found.size(), 1U);

@@ -2,12 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <condition_variable>
 #include <mutex>
 #include <set>
 #include <thread>
 
 #include "core/base/faulty_filesystem.hpp"
 #include "flush/containers.hpp"
+#include "tests/unit/forwarding_filesystem.hpp"
 #include "tests/unit/node_storage.hpp"
 #include "tests/unit/runtime_runs.hpp"
 
@@ -90,6 +93,17 @@ TEST_P(UnendedFlush, OfADatasetThatIsDeletedDoesNotBringItBack) {
   ASSERT_NO_FATAL_FAILURE(leave(&Runtime::remove));
   EXPECT_EQ(job_.flushed_text("first", 0), "");
   EXPECT_FALSE(std::filesystem::exists(job_.prefix() + "/.scr/scr.dataset.1"));
+}
+
+TEST_P(UnendedFlush, DoesNotOutliveAPurgeOfThePrefixDirectory) {
+  job_.run({"SCR_FLUSH=1"}, [&](Runtime& runtime) {
+    job_.write(runtime, "first");
+    runtime.context().world().barrier();
+    EXPECT_EQ(fs_->hits(), 1U);
+  });
+  job_.expect_restart("", {"SCR_PREFIX_PURGE=1", "SCR_CACHE_PURGE=1"});
+  EXPECT_THAT(job_.names_in_index(), IsEmpty());
+  EXPECT_EQ(job_.flushed_text("first", 0), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -242,10 +256,60 @@ TEST_F(DamagedInTheCache, BeyondRepairStaysThere) {
   EXPECT_FALSE(job.cached_file("first", 0).empty());
 }
 
-TEST(WidthOfOne, FlushesAndFetchesEveryRankInTurn) {
+// Tells whether both ranks open files of datasets in the prefix directory at the same time: an open
+// waits for that of the other.
+class MeetingPlace final : public testing::ForwardingFileSystem {
+ public:
+  MeetingPlace(std::string where, std::chrono::milliseconds patience)
+      : where_(std::move(where)), patience_(patience) {}
+
+  Result<std::unique_ptr<File>> open(const At& at, const OpenOptions& options) override {
+    if (at.display().starts_with(where_)) meet();
+    return ForwardingFileSystem::open(at, options);
+  }
+  int opens() const { return opens_; }
+  bool met() const { return met_; }
+
+ private:
+  void meet() {
+    std::unique_lock lock(mutex_);
+    ++opens_;
+    met_ = met_ || ++inside_ > 1;
+    changed_.notify_all();
+    changed_.wait_for(lock, patience_, [&] { return met_; });
+    --inside_;
+  }
+
+  std::string where_;
+  std::chrono::milliseconds patience_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int opens_ = 0;
+  int inside_ = 0;
+  bool met_ = false;
+};
+
+// Flushes and fetches with this width; whether the ranks copied at the same time, in each of them.
+std::pair<bool, bool> ranks_meet(int width, std::chrono::milliseconds patience) {
   Runs job;
-  job.write("first", {"SCR_FLUSH=1", "SCR_FLUSH_WIDTH=1"});
-  job.expect_restart("first", {"SCR_CACHE_PURGE=1", "SCR_FETCH_WIDTH=1"});
+  const std::string files = job.prefix() + "/deep/";
+  MeetingPlace flush(files, patience);
+  job.fs = &flush;
+  job.write("first", {"SCR_FLUSH=1", fmt::format("SCR_FLUSH_WIDTH={}", width)});
+  MeetingPlace fetch(files, patience);
+  job.fs = &fetch;
+  job.expect_restart("first", {"SCR_CACHE_PURGE=1", fmt::format("SCR_FETCH_WIDTH={}", width)});
+  EXPECT_GT(flush.opens(), 1);
+  EXPECT_GT(fetch.opens(), 1);
+  return {flush.met(), fetch.met()};
+}
+
+TEST(Width, OfOneLetsOneRankCopyAtATime) {
+  EXPECT_EQ(ranks_meet(1, std::chrono::milliseconds(100)), std::pair(false, false));
+}
+
+TEST(Width, OfTwoLetsTwoRanksCopyAtTheSameTime) {
+  EXPECT_EQ(ranks_meet(2, std::chrono::seconds(30)), std::pair(true, true));
 }
 
 }  // namespace
