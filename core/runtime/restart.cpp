@@ -98,7 +98,7 @@ ChosenCopy choose_copy(Restoration& r) {
       r.not_restorable = {};
       return {created, true};
     }
-    if (r.not_restorable.ok()) r.not_restorable = status;
+    if (r.not_restorable.ok() || status.may_hide_sound_data()) r.not_restorable = status;
     // What could not be read may be the newest state: an older one must not take its place.
     if (status.may_hide_sound_data()) break;
     if (r.context.rank() == 0) {
