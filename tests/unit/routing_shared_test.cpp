@@ -5,6 +5,8 @@
 #include "core/base/read_only_file.hpp"
 #include "core/mpi/in_process_communicator.hpp"
 #include "core/routing/shared_open.hpp"
+#include "flush/containers.hpp"
+#include "flush/index.hpp"
 #include "tests/unit/forwarding_filesystem.hpp"
 #include "tests/unit/session_fixture.hpp"
 
@@ -108,6 +110,35 @@ TEST_F(SharedSessionTest, AfterAKillTheNewestVersionIsReadAlsoIfOthersWroteTheOl
     EXPECT_EQ(read(rank.session, "restart.h5"), "obb");
     comm.barrier();
   });
+}
+
+// A program that calls SCR_* itself, on another number of ranks, reads it where it is.
+TEST_F(SharedSessionTest, ALostContainerIsRepairedForANativeRestartOnAnotherNumberOfRanks) {
+  set("SCR_FLUSH", "1");
+  set("SCR_USE_CONTAINERS", "1");
+  set("SCR_CONTAINER_PARITY", "1");
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm, kCheckpoints);
+    write_together(rank, "restart.h5", 'a');
+    rank.look();
+    rank.session.finish();
+  });
+  std::filesystem::remove_all(directory_ / "cache");
+  std::filesystem::remove_all(directory_ / "control");
+  const std::string container = prefix() + "/.scr/scr.dataset.1/" + flush::container_name(0);
+  ASSERT_TRUE(std::filesystem::remove(container));
+  for (const char* folder : {"cache", "control"})
+    std::filesystem::create_directory(directory_ / folder);
+  InProcessWorld::run(3, [&](Communicator& comm) {
+    auto runtime = Runtime::start(real_file_system(), comm.duplicate(), "node0", {});
+    ASSERT_TRUE(runtime.ok()) << runtime.status().message();
+    const auto found = (*runtime)->have_restart();
+    ASSERT_TRUE(found.ok()) << found.status().message();
+    EXPECT_TRUE(found->has_value());
+  });
+  EXPECT_TRUE(std::filesystem::exists(container));
+  const auto index = flush::read_index(real_file_system(), prefix());
+  EXPECT_TRUE(index->entries().front().failed.empty());
 }
 
 // --- the end of the run
