@@ -292,6 +292,7 @@ class Session {
   std::string name_to_claim(const SharedOpen& how);
   Hash claim_and_plan(const SharedOpen& how, int processes);
   void release_claim(const Hash& plan) const;
+  std::string why_no_logs(const std::string& relative);
   Hash plan_shared(const SharedOpen& how, int processes);
   Hash plan_without_homes(const SharedOpen& how, int processes);
 

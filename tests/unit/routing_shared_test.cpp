@@ -141,6 +141,27 @@ TEST_F(SharedSessionTest, ALostContainerIsRepairedForANativeRestartOnAnotherNumb
   EXPECT_TRUE(index->entries().front().failed.empty());
 }
 
+// --- long names
+
+TEST_F(SharedSessionTest, AFileWhoseNameIsTooLongForLogsIsOpenedByMpi) {
+  set("SCR_FLUSH", "1");
+  const std::string longest(241, 'n');
+  ::testing::internal::CaptureStderr();
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    for (const std::size_t length : {242U, 245U, 255U}) {
+      auto opened = open_together(rank, std::string(length, 'n'));
+      ASSERT_TRUE(opened.ok()) << opened.status().message();
+      EXPECT_EQ(*opened, nullptr);
+    }
+    write_together(rank, longest, 'a');
+    rank.look();
+    rank.session.finish();
+  });
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("too long for that of a log"));
+  EXPECT_EQ(real(longest), "aa");
+}
+
 // --- the end of the run
 
 // Python closes files after MPI_Finalize, and may read from them until then.
