@@ -307,6 +307,14 @@ class Session {
       const std::shared_ptr<Communicator>& comm, const SharedOpen& how, const Hash& plan);
   Result<std::unique_ptr<shared_file::SharedFile>> open_logs(
       const std::shared_ptr<Communicator>& comm, const SharedOpen& how, const Hash& plan);
+  struct LogsToOpen;
+  Result<std::uint64_t> agree_generation(Communicator& comm, const Hash& plan,
+                                         const std::string& relative);
+  Status make_log(LogsToOpen& logs, std::uint64_t generation);
+  void undo_log(const LogsToOpen& logs);
+  void move_open_file(const std::string& absolute, const config::RouteRule* rule,
+                      shared_file::LogFile& file, Communicator& comm);
+  std::unique_ptr<shared_file::LogFile> file_of(LogsToOpen& logs);
   Result<std::unique_ptr<shared_file::SharedFile>> open_beyond_ids(Communicator& comm,
                                                                    const std::string& absolute,
                                                                    const Hash& plan);
