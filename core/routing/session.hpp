@@ -272,6 +272,7 @@ class Session {
                             const std::string& to);
   Status let_go(const Copy& copy, const Route& route, const std::string& absolute);
   Status bury(const Copy& copy, const Route& route, std::int64_t written);
+  Status bury_stored(const Copy& copy, const Route& route);
   void hide(const std::string& absolute);
   bool is_open_shared(const Copy& copy, const Route& route);
   Status refuse_if_open(const Copy& copy, const Route& route, std::string_view what);
@@ -376,6 +377,7 @@ class Session {
   Status announce_entry(const FilemapEntry& entry, int& number, const NewestVersions& newest);
   void hide_shared(const FilemapEntry& entry);
   bool is_flushed_again(const std::string& relative, int id);
+  Status settle_deletion(const std::string& relative, int id);
   void note_dataset_flushed(int id);
   void adopt_restart();
   bool rescue(const FilemapEntry& entry);

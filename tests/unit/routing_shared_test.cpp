@@ -162,6 +162,42 @@ TEST_F(SharedSessionTest, AFileWhoseNameIsTooLongForLogsIsOpenedByMpi) {
   EXPECT_EQ(real(longest), "aa");
 }
 
+// --- deleted files in containers
+
+TEST_F(SharedSessionTest, ADeletedFileOfAContainerIsNotFoundAgain) {
+  set("SCR_FLUSH", "1");
+  set("SCR_USE_CONTAINERS", "1");
+  const auto in_a_run = [&](const std::function<void(Rank&)>& body) {
+    InProcessWorld::run(2, [&](Communicator& comm) {
+      Rank rank(comm);
+      body(rank);
+      comm.barrier();
+      rank.look();
+      rank.session.finish();
+    });
+  };
+  const auto exists = [&](Rank& rank, const std::string& file) {
+    return rank.session.open(name(file), OpenOptions::read()).ok();
+  };
+  in_a_run([&](Rank& rank) {
+    write_together(rank, "together.h5", 'a');
+    if (rank.world.rank() == 0) write(rank.session, "single.h5", "text");
+    rank.look();
+    if (rank.world.rank() == 0) {
+      for (const char* file : {"together.h5", "single.h5"}) {
+        ASSERT_TRUE(exists(rank, file)) << file;
+        ASSERT_TRUE(rank.session.remove(name(file)).ok());
+        EXPECT_FALSE(exists(rank, file)) << file;
+      }
+    }
+    rank.world.barrier();
+    for (const char* file : {"together.h5", "single.h5"}) EXPECT_FALSE(exists(rank, file)) << file;
+  });
+  in_a_run([&](Rank& rank) {
+    for (const char* file : {"together.h5", "single.h5"}) EXPECT_FALSE(exists(rank, file)) << file;
+  });
+}
+
 // --- the end of the run
 
 // Python closes files after MPI_Finalize, and may read from them until then.
