@@ -28,7 +28,8 @@ class MarkerStore {
   // marker. One that has been replaced by a newer version stays.
   Status drop(const Marker& marker);
   // The program has deleted the file before its data came to the name: no marker is found, and the
-  // note remembers that, also for the next run, until the dataset is flushed or gone.
+  // note remembers that, also for the next run, until the dataset is flushed or gone; of one that
+  // is in a container, until its dataset leaves the prefix directory.
   Status bury(Marker marker);
   // What is remembered of a name that way.
   Result<std::optional<Marker>> find_deletion(const std::string& relative);

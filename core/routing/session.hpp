@@ -272,6 +272,7 @@ class Session {
                             const std::string& to);
   Status let_go(const Copy& copy, const Route& route, const std::string& absolute);
   Status bury(const Copy& copy, const Route& route, std::int64_t written);
+  Status bury_stored(const Copy& copy, const Route& route);
   void hide(const std::string& absolute);
   bool is_open_shared(const Copy& copy, const Route& route);
   Status refuse_if_open(const Copy& copy, const Route& route, std::string_view what);
@@ -292,6 +293,7 @@ class Session {
   std::string name_to_claim(const SharedOpen& how);
   Hash claim_and_plan(const SharedOpen& how, int processes);
   void release_claim(const Hash& plan) const;
+  std::string why_no_logs(const std::string& relative);
   Hash plan_shared(const SharedOpen& how, int processes);
   Hash plan_without_homes(const SharedOpen& how, int processes);
 
@@ -306,6 +308,14 @@ class Session {
       const std::shared_ptr<Communicator>& comm, const SharedOpen& how, const Hash& plan);
   Result<std::unique_ptr<shared_file::SharedFile>> open_logs(
       const std::shared_ptr<Communicator>& comm, const SharedOpen& how, const Hash& plan);
+  struct LogsToOpen;
+  Result<std::uint64_t> agree_generation(Communicator& comm, const Hash& plan,
+                                         const std::string& relative);
+  Status make_log(LogsToOpen& logs, std::uint64_t generation);
+  void undo_log(const LogsToOpen& logs);
+  void move_open_file(const std::string& absolute, const config::RouteRule* rule,
+                      shared_file::LogFile& file, Communicator& comm);
+  std::unique_ptr<shared_file::LogFile> file_of(LogsToOpen& logs);
   Result<std::unique_ptr<shared_file::SharedFile>> open_beyond_ids(Communicator& comm,
                                                                    const std::string& absolute,
                                                                    const Hash& plan);
@@ -367,6 +377,7 @@ class Session {
   Status announce_entry(const FilemapEntry& entry, int& number, const NewestVersions& newest);
   void hide_shared(const FilemapEntry& entry);
   bool is_flushed_again(const std::string& relative, int id);
+  Status settle_deletion(const std::string& relative, int id);
   void note_dataset_flushed(int id);
   void adopt_restart();
   bool rescue(const FilemapEntry& entry);

@@ -200,6 +200,11 @@ Result<Session::Copy> Session::find(const Route& route, const std::string& absol
     copy.where = Copy::Where::kPlain;
   } else {
     SCR_ASSIGN_OR_RETURN(copy, find_stored(absolute, marker));
+    // What is in a container stays there when the program deletes it.
+    if (copy.where == Copy::Where::kStored && !marker && !route.relative.empty()) {
+      SCR_ASSIGN_OR_RETURN(const auto deleted, markers_->find_deletion(route.relative));
+      if (deleted && deleted->dataset >= copy.dataset) copy = {};
+    }
     copy.lost = copy.where == Copy::Where::kNowhere && marker;
   }
   if (marker) {

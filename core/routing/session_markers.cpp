@@ -75,9 +75,11 @@ void Session::adopt_restart() {
   if (status.ok()) {
     status = markers_->sweep(context.rank(), context.size(), [&](const Marker& marker) {
       const std::pair key(marker.dataset, marker.created);
-      if (marker.gone && known->contains(key)) delete_flushed(marker);
       if (marker.container) return known->contains(key);
-      if (known->contains(key)) return !marker.gone && settle_flushed(marker);
+      if (known->contains(key)) {
+        if (marker.gone) delete_flushed(marker);
+        return settle_flushed(marker);
+      }
       if (context.alone() && marker.job != job) return true;  // another process's
       return cached.contains(key);
     });
@@ -324,6 +326,14 @@ bool Session::is_flushed_again(const std::string& relative, int id) {
   });
 }
 
+// The flush has brought a deleted file to the prefix directory: from its name it is taken away
+// again, in a container it stays, and so does the note.
+Status Session::settle_deletion(const std::string& relative, int id) {
+  SCR_ASSIGN_OR_RETURN(const auto note, markers_->find_deletion(relative));
+  if (!note || note->dataset != id || settle_flushed(*note)) return {};
+  return markers_->forget_deletion(relative, id);
+}
+
 void Session::note_dataset_flushed(int id) {
   if (!flushed_.insert(id).second) return;
   ++counts_.flushed;
@@ -335,7 +345,7 @@ void Session::note_dataset_flushed(int id) {
     const bool is_newer =
         (info.ok() && written != 0 && info->mtime_ns > written) || is_flushed_again(relative, id);
     Status status = is_newer ? Status() : fs_.remove_if_exists(prefix() + "/" + relative);
-    if (status.ok()) status = markers_->forget_deletion(relative, id);
+    if (status.ok()) status = settle_deletion(relative, id);
     if (!status.ok()) log::warning("{}", status.message());
     // The name may be in use again.
     auto newer = markers_->find(relative);
@@ -355,7 +365,7 @@ void Session::point_to_container(Marker marker) {
   marker.container = true;
   marker.service.clear();
   // The data is in the prefix directory: nothing is lost by a rename.
-  const bool visible = config()->get_string("SCR_MARKERS") == "close";
+  const bool visible = !marker.gone && config()->get_string("SCR_MARKERS") == "close";
   Status status =
       markers_->put(marker, visible ? MarkerStore::Visible::kYes : MarkerStore::Visible::kNo);
   if (!status.ok()) log::warning("{}", status.message());

@@ -90,7 +90,21 @@ Status Session::let_go(const Copy& copy, const Route& route, const std::string& 
     gone_[copy.dataset][route.relative] = written;
     if (runtime_ && !runtime_->is_in_prefix(copy.dataset)) return bury(copy, route, written);
   }
+  const bool renamed = !copy.marker.file.empty() && copy.marker.file != route.relative;
+  if (copy.where == Copy::Where::kStored && !renamed) return bury_stored(copy, route);
+  if (copy.marker.container && !renamed) return markers_->bury(copy.marker);
   return copy.marker.file.empty() ? Status() : markers_->drop(copy.marker);
+}
+
+// The file stays in its container, and the note says that it is not to be found there any more.
+Status Session::bury_stored(const Copy& copy, const Route& route) {
+  Marker marker = copy.marker;
+  if (marker.file.empty()) {
+    marker =
+        make_marker(route.relative, copy.dataset, copy.stored->dataset.created, 0, copy.generation);
+  }
+  marker.container = true;
+  return markers_->bury(marker);
 }
 
 // The flush that still brings the file to its name may be done by the next run.

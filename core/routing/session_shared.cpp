@@ -142,80 +142,93 @@ int Session::first_rank_of(Communicator& comm) const {
   return static_cast<int>(comm.all_reduce(mine, ReduceOp::kMax));
 }
 
-// A new version of a file, or one of this window that is gone on with.
-Result<std::unique_ptr<SharedFile>> Session::open_logs(const std::shared_ptr<Communicator>& comm,
-                                                       const SharedOpen& how, const Hash& plan) {
-  const Route route = [&] {
-    const std::lock_guard lock(mutex_);
-    return shared_route(absolute_name(how.name), how);
-  }();
-  const std::string absolute = prefix() + "/" + route.relative;
+// What opening a file with logs finds out, step by step.
+struct Session::LogsToOpen {
+  std::shared_ptr<Communicator> comm;
+  const Hash& plan;
+  std::string absolute;
   SharedWindowFile entry;
-  entry.route = route;
-  entry.first_rank = first_rank_of(*comm);
-  entry.processes = comm->size();
-  const bool goes_on = comm->all_true(is_same_shared(absolute, plan, comm->size()));
+  bool goes_on = false;  // with a file of this window
+  std::int64_t number = 0;
+  std::shared_ptr<File> base;  // the version that is changed
+  std::uint64_t base_size = 0;
+  std::unique_ptr<shared_file::Log> log;
+};
+
+// Collective. Any of them may have deleted the file before, and the new one is not to go with it.
+Result<std::uint64_t> Session::agree_generation(Communicator& comm, const Hash& plan,
+                                                const std::string& relative) {
   std::uint64_t generation = 0;
   if (auto text = plan.value("GENERATION")) {
     SCR_ASSIGN_OR_RETURN(generation, plan.require_uint("GENERATION"));
   }
   {
     const std::lock_guard lock(mutex_);
-    const auto dropped = dropped_shared_.find(route.relative);
+    const auto dropped = dropped_shared_.find(relative);
     if (dropped != dropped_shared_.end()) generation = std::max(generation, dropped->second + 1);
   }
-  // Any of them may have deleted the file before, and the new one is not to go with it.
-  generation = comm->all_reduce(generation, ReduceOp::kMax);
-  std::shared_ptr<File> base;
-  Status status;
-  if (!goes_on && plan.value("EXISTS") == "1") {
-    auto file = open_version(how, plan);
-    status = file.status();
-    if (file.ok()) base = std::move(*file);
+  return comm.all_reduce(generation, ReduceOp::kMax);
+}
+
+// Not collective: the log of this process, and what the homes must know.
+Status Session::make_log(LogsToOpen& logs, std::uint64_t generation) {
+  SCR_RETURN_IF_ERROR(enter_shared_window(logs.entry, logs.absolute, logs.number, generation,
+                                          logs.goes_on, logs.log));
+  if (logs.base) {
+    SCR_ASSIGN_OR_RETURN(const FileInfo info, logs.base->info());
+    logs.base_size = info.size;
   }
-  const std::int64_t number =
-      goes_on ? number_in_window(absolute) : agree_number(*comm, next_index_);
-  if (number >= kFilesOfDataset) return open_beyond_ids(*comm, absolute, plan);
-  std::unique_ptr<shared_file::Log> log;
-  if (status.ok()) status = enter_shared_window(entry, absolute, number, generation, goes_on, log);
-  std::uint64_t base_size = 0;
-  if (status.ok() && base) {
-    auto info = base->info();
-    status = info.status();
-    if (info.ok()) base_size = info->size;
+  if (logs.comm->rank() != 0) return {};
+  SCR_RETURN_IF_ERROR(homes_->create(logs.entry.marker.id, logs.base_size));
+  return homes_->set_pointer(logs.entry.marker.id, 0);
+}
+
+// Another process could not open it.
+void Session::undo_log(const LogsToOpen& logs) {
+  const std::uint64_t id = logs.entry.marker.id;
+  if (logs.comm->rank() == 0 && !logs.goes_on && id != 0) (void)homes_->drop(id);
+  const std::lock_guard lock(mutex_);
+  if (logs.log && logs.goes_on) {  // as it was closed: the log changes at the first write only
+    shared_window_.at(logs.absolute).open = false;
+  } else if (logs.log) {  // else there is only what was there before
+    forget_shared(logs.absolute);
   }
-  const LogPlace place{static_cast<std::uint32_t>(runtime_->context().rank()),
-                       static_cast<std::uint32_t>(node_), entry.log_id};
-  if (status.ok() && comm->rank() == 0) {
-    status = homes_->create(entry.marker.id, base_size);
-    if (status.ok()) status = homes_->set_pointer(entry.marker.id, 0);
+}
+
+// A file that stays open and is flushed again and again is moved to its name.
+void Session::move_open_file(const std::string& absolute, const config::RouteRule* rule,
+                             LogFile& file, Communicator& comm) {
+  if (!move_shared(absolute, file, comm).ok()) return;
+  const std::lock_guard lock(mutex_);
+  if (rule != nullptr && rule->snapshot && comm.rank() == 0) {
+    warn_once(fmt::format("'{}' is not kept at each flush", absolute),
+              fmt::format("SNAPSHOT=1 of ROUTE={} has no effect on files that several processes "
+                          "have open together",
+                          rule->pattern));
   }
-  status = agree_all(*comm, status, "opening a shared file");
-  if (!status.ok()) {
-    if (comm->rank() == 0 && !goes_on && entry.marker.id != 0) (void)homes_->drop(entry.marker.id);
-    const std::lock_guard lock(mutex_);
-    if (log && goes_on) {  // as it was closed: the log changes at the first write only
-      shared_window_.at(absolute).open = false;
-    } else if (log) {  // else there is only what was there before
-      forget_shared(absolute);
-    }
-    return status;
-  }
+  forget_moved(absolute, "is kept open and flushed");
+}
+
+// The log becomes a file whose closing and syncing this session hears of.
+std::unique_ptr<LogFile> Session::file_of(LogsToOpen& logs) {
+  const std::string& absolute = logs.absolute;
+  const SharedWindowFile& entry = logs.entry;
   auto reader = std::make_unique<shared_file::LogReader>(
-      homes_, entry.marker.id, log_opener(entry.marker.dataset, route.relative, /*sealed=*/false),
-      /*sealed=*/false);
-  if (base) reader->set_base(base, base_size);
+      homes_, entry.marker.id,
+      log_opener(entry.marker.dataset, entry.route.relative, /*sealed=*/false), /*sealed=*/false);
+  if (logs.base) reader->set_base(logs.base, logs.base_size);
   LogFile::Options options;
-  options.comm = comm;
+  options.comm = logs.comm;
   options.id = entry.marker.id;
-  options.place = place;
+  options.place = {static_cast<std::uint32_t>(runtime_->context().rank()),
+                   static_cast<std::uint32_t>(node_), entry.log_id};
   options.first_rank = static_cast<std::uint32_t>(entry.first_rank);
-  options.number = static_cast<std::uint32_t>(number);
+  options.number = static_cast<std::uint32_t>(logs.number);
   options.name = absolute;
-  options.goes_on = goes_on;
-  options.created = plan.value("EXISTS") != "1";
-  options.closed = [this, absolute, plan,
-                    first = comm->rank() == 0](const LogFile::Closed& closed) {
+  options.goes_on = logs.goes_on;
+  options.created = logs.plan.value("EXISTS") != "1";
+  options.closed = [this, absolute, plan = logs.plan,
+                    first = logs.comm->rank() == 0](const LogFile::Closed& closed) {
     const Status known = shared_closed(absolute, closed, first);
     if (first) release_claim(plan);
     return known;
@@ -227,19 +240,43 @@ Result<std::unique_ptr<SharedFile>> Session::open_logs(const std::shared_ptr<Com
   };
   // Others can open the file once it is synced, but what it has of an older version they would not
   // find.
-  if (!base) options.synced = [this, absolute] { return shared_synced(absolute); };
-  options.stays_open = [this, absolute, comm, rule = route.rule](LogFile& file) {
-    if (!move_shared(absolute, file, *comm).ok()) return;
-    const std::lock_guard lock(mutex_);
-    if (rule != nullptr && rule->snapshot && comm->rank() == 0) {
-      warn_once(fmt::format("'{}' is not kept at each flush", absolute),
-                fmt::format("SNAPSHOT=1 of ROUTE={} has no effect on files that several processes "
-                            "have open together",
-                            rule->pattern));
-    }
-    forget_moved(absolute, "is kept open and flushed");
+  if (!logs.base) options.synced = [this, absolute] { return shared_synced(absolute); };
+  options.stays_open = [this, absolute, comm = logs.comm, rule = entry.route.rule](LogFile& file) {
+    move_open_file(absolute, rule, file, *comm);
   };
-  auto file = std::make_unique<LogFile>(options, homes_, std::move(log), std::move(reader));
+  return std::make_unique<LogFile>(options, homes_, std::move(logs.log), std::move(reader));
+}
+
+// A new version of a file, or one of this window that is gone on with.
+Result<std::unique_ptr<SharedFile>> Session::open_logs(const std::shared_ptr<Communicator>& comm,
+                                                       const SharedOpen& how, const Hash& plan) {
+  LogsToOpen logs{comm, plan, {}, {}, false, 0, nullptr, 0, nullptr};
+  logs.entry.route = [&] {
+    const std::lock_guard lock(mutex_);
+    return shared_route(absolute_name(how.name), how);
+  }();
+  const std::string absolute = prefix() + "/" + logs.entry.route.relative;
+  logs.absolute = absolute;
+  logs.entry.first_rank = first_rank_of(*comm);
+  logs.entry.processes = comm->size();
+  logs.goes_on = comm->all_true(is_same_shared(absolute, plan, comm->size()));
+  SCR_ASSIGN_OR_RETURN(const std::uint64_t generation,
+                       agree_generation(*comm, plan, logs.entry.route.relative));
+  Status status;
+  if (!logs.goes_on && plan.value("EXISTS") == "1") {
+    auto file = open_version(how, plan);
+    status = file.status();
+    if (file.ok()) logs.base = std::move(*file);
+  }
+  logs.number = logs.goes_on ? number_in_window(absolute) : agree_number(*comm, next_index_);
+  if (logs.number >= kFilesOfDataset) return open_beyond_ids(*comm, absolute, plan);
+  if (status.ok()) status = make_log(logs, generation);
+  status = agree_all(*comm, status, "opening a shared file");
+  if (!status.ok()) {
+    undo_log(logs);
+    return status;
+  }
+  std::unique_ptr<LogFile> file = file_of(logs);
   const std::lock_guard lock(mutex_);
   if (auto known = shared_window_.find(absolute); known != shared_window_.end()) {
     known->second.file = file.get();

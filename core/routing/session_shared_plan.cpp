@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <climits>
 
 #include "core/base/log.hpp"
 #include "core/routing/session.hpp"
 #include "core/routing/shared_open.hpp"
+#include "core/shared_file/log.hpp"
 #include "core/shared_file/shared_file.hpp"
 
 namespace scr::routing {
@@ -82,6 +84,18 @@ void Session::release_claim(const Hash& plan) const {
   if (!status.ok()) log::warning("{}", status.message());
 }
 
+// Why a new version of the file cannot be written to logs in the cache; empty if it can.
+std::string Session::why_no_logs(const std::string& relative) {
+  if (runtime_->window_bypasses()) return "there is no room for the dataset in the cache";
+  // With the number that it gets if its file is opened again by others.
+  const int last_rank = runtime_->context().size() - 1;
+  const std::string longest =
+      shared_file::log_name(relative.substr(relative.rfind('/') + 1), last_rank) + ".4095";
+  if (longest.size() <= NAME_MAX) return {};
+  return fmt::format("the name of '{}/{}' is too long for that of a log beside it", prefix(),
+                     relative);
+}
+
 // One process decides for all.
 Hash Session::plan_shared(const SharedOpen& how, int processes) {
   const std::lock_guard lock(mutex_);
@@ -126,14 +140,13 @@ Hash Session::plan_shared(const SharedOpen& how, int processes) {
   // Processes of one node that write one file each by itself know of each other in the cache only.
   const bool each = processes == 1 && !(runtime_->window_bypasses() && at_name);
   if (!how.write || each) return decide_on("EACH");
-  if (runtime_->window_bypasses()) {
-    warn_once("files of MPI-IO are written without protection",
-              "there is no room for the dataset in the cache");
+  if (const std::string why = why_no_logs(route.relative); !why.empty()) {
+    warn_once("files of MPI-IO are written without protection", why);
     if (at_name) return decide_on("PASS");
-    return refuse(failed_precondition(fmt::format(
-        "there is no room for a new version of '{}' in the cache, and the old one is not at its "
-        "name",
-        absolute)));
+    return refuse(failed_precondition(
+        fmt::format("there can be no new version of '{}' in the cache, and the old one is not at "
+                    "its name: {}",
+                    absolute, why)));
   }
   if (shared_moved_.contains(absolute)) return decide_on("PASS");
   if (auto known = shared_window_.find(absolute); known != shared_window_.end()) {

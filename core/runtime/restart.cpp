@@ -13,6 +13,7 @@
 #include "core/base/text.hpp"
 #include "core/runtime/file_mover.hpp"
 #include "core/runtime/restart_elsewhere.hpp"
+#include "core/runtime/restart_twins.hpp"
 #include "flush/intent.hpp"
 #include "flush/orphans.hpp"
 #include "redundancy/redundancy.hpp"
@@ -37,6 +38,8 @@ struct Restoration {
   std::optional<std::string> lost_node = {};
   std::optional<std::string> rebuilt_node = {};  // that had what this rank has got back
   std::uint64_t failed_sets = 0;                 // that this rank is the first member of
+  // Of several datasets with this id, none can be restored: all of them stay as they are.
+  Status not_restorable = {};
 
   void note(const Status& status) {
     if (unreached.ok() && status.may_hide_sound_data()) unreached = status;
@@ -64,21 +67,67 @@ std::string place_of(const Context& context, const std::string& store) {
   return context.host();
 }
 
-// The dataset's descriptor: of the copies that say it is complete if there is one (a rank marks its
-// copy only after all ranks have their files and redundancy data in place, so one mark is enough),
-// the newest. A node that was away for some runs may bring files of an id that was written anew
-// since; these go.
+// Collective. When the copy was created that is to be restored, of those that processes have of the
+// id: the newest one that says it is complete (a rank marks its copy only after all ranks have
+// their files and redundancy data in place, so one mark is enough). Of several such, the newest one
+// that can be restored; if none can, `r.not_restorable` says why.
+struct ChosenCopy {
+  std::int64_t created = 0;
+  bool complete = false;
+};
+ChosenCopy choose_copy(Restoration& r) {
+  Communicator& world = r.context.world();
+  // The newest that was created before `bound`, of any or of the complete ones.
+  const auto newest_before = [&](std::int64_t bound, bool complete) {
+    std::int64_t newest = 0;
+    for (int rank : r.cache.filemap().ranks(r.id)) {
+      const DatasetDescriptor& dataset = r.cache.filemap().get(rank, r.id)->dataset;
+      if (dataset.created < bound && (dataset.complete || !complete))
+        newest = std::max(newest, dataset.created);
+    }
+    return world.all_reduce(newest, ReduceOp::kMax);
+  };
+  constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t newest = newest_before(kAny, /*complete=*/true);
+  if (newest == 0) return {newest_before(kAny, /*complete=*/false), false};
+  if (newest_before(newest, /*complete=*/true) == 0) return {newest, true};
+  for (std::int64_t created = newest; created > 0;
+       created = newest_before(created, /*complete=*/true)) {
+    const Status status = check_restorable(r.context, r.cache, r.id, created);
+    if (status.ok()) {
+      r.not_restorable = {};
+      return {created, true};
+    }
+    if (r.not_restorable.ok() || status.may_hide_sound_data()) r.not_restorable = status;
+    // What could not be read may be the newest state: an older one must not take its place.
+    if (status.may_hide_sound_data()) break;
+    if (r.context.rank() == 0) {
+      log::warning("one of several datasets with the id {} cannot be restored from the cache: {}",
+                   r.id, status.message());
+    }
+  }
+  return {newest, true};
+}
+
+// What other datasets with this id have left here goes.
+Status remove_other_copies(Restoration& r, std::int64_t created) {
+  for (int rank : r.cache.filemap().ranks(r.id)) {
+    if (r.cache.filemap().get(rank, r.id)->dataset.created == created) continue;
+    // On a store that nodes share, the files of the other dataset have the same names.
+    const auto stored = StoredDescriptor::from_hash(r.cache.filemap().get(rank, r.id)->redundancy);
+    const bool shared = stored.ok() && place_of(r.context, stored->store) != r.context.host();
+    log::info("{} files of rank {} of another dataset with the id {}",
+              shared ? "forgetting" : "deleting", rank, r.id);
+    SCR_RETURN_IF_ERROR(end_committed_bypass(r.context, r.cache, r.id));
+    SCR_RETURN_IF_ERROR(shared ? r.cache.forget(rank, r.id) : r.cache.remove_entry(rank, r.id));
+  }
+  return {};
+}
+
+// The descriptor of the dataset that is to be restored.
 Status share_dataset(Restoration& r) {
   Communicator& world = r.context.world();
-  std::array<std::int64_t, 2> newest = {0, 0};  // creation time of any copy, of a complete one
-  for (int rank : r.cache.filemap().ranks(r.id)) {
-    const DatasetDescriptor& dataset = r.cache.filemap().get(rank, r.id)->dataset;
-    newest[0] = std::max(newest[0], dataset.created);
-    if (dataset.complete) newest[1] = std::max(newest[1], dataset.created);
-  }
-  world.all_reduce(newest, ReduceOp::kMax);
-  const bool complete = newest[1] > 0;
-  const std::int64_t created = complete ? newest[1] : newest[0];
+  const auto [created, complete] = choose_copy(r);
   const DatasetDescriptor* mine = nullptr;
   for (int rank : r.cache.filemap().ranks(r.id)) {
     const DatasetDescriptor& dataset = r.cache.filemap().get(rank, r.id)->dataset;
@@ -93,17 +142,7 @@ Status share_dataset(Restoration& r) {
   if (mine && world.rank() == root) hash = mine->to_hash();
   SCR_RETURN_IF_ERROR(broadcast_hash(world, hash, root));
   SCR_ASSIGN_OR_RETURN(r.dataset, DatasetDescriptor::from_hash(hash));
-  for (int rank : r.cache.filemap().ranks(r.id)) {
-    if (r.cache.filemap().get(rank, r.id)->dataset.created == created) continue;
-    // On a store that nodes share, the files of the newer dataset have the same names.
-    const auto stored = StoredDescriptor::from_hash(r.cache.filemap().get(rank, r.id)->redundancy);
-    const bool shared = stored.ok() && place_of(r.context, stored->store) != r.context.host();
-    log::info("{} files of rank {} of an older dataset with the id {}",
-              shared ? "forgetting" : "deleting", rank, r.id);
-    SCR_RETURN_IF_ERROR(end_committed_bypass(r.context, r.cache, r.id));
-    SCR_RETURN_IF_ERROR(shared ? r.cache.forget(rank, r.id) : r.cache.remove_entry(rank, r.id));
-  }
-  return {};
+  return r.not_restorable.ok() ? remove_other_copies(r, created) : Status();
 }
 
 // --- distribute
@@ -477,6 +516,7 @@ Status check_rank_count(const Restoration& r) {
 }
 
 Status restore(Restoration& r, bool verify, CachedDataset& result) {
+  SCR_RETURN_IF_ERROR(r.not_restorable);
   SCR_RETURN_IF_ERROR(distribute(r));
   SCR_RETURN_IF_ERROR(agree(r.context.world(), share_sets(r), "finding redundancy sets"));
   SCR_RETURN_IF_ERROR(report_unknown_ranks(r));
@@ -643,9 +683,9 @@ Result<std::vector<CachedDataset>> restore_cache(Context& context, Cache& cache)
       remove_orphans(r, left);
       continue;
     }
-    const bool elsewhere =
-        r.dataset.ranks != context.size() && has_only_shared_files(context, cache, id);
-    if (!elsewhere) SCR_RETURN_IF_ERROR(check_rank_count(r));
+    const bool elsewhere = r.dataset.ranks != context.size() && r.not_restorable.ok() &&
+                           has_only_shared_files(context, cache, id);
+    if (!elsewhere && r.not_restorable.ok()) SCR_RETURN_IF_ERROR(check_rank_count(r));
     CachedDataset result{.dataset = r.dataset};
     const bool verify = r.dataset.is_checkpoint() && !have_checkpoint;
     Status status = elsewhere ? restore_elsewhere(context, cache, r.dataset, verify, result)

@@ -4,7 +4,7 @@
 // is rebuilt with the redundancy descriptor that is stored with it (seed 004: scr_cache_rebuild).
 // Only the checkpoint that the run will restart from is read in full. Nothing is deleted but
 // datasets that were never complete: one that cannot be rebuilt stays until a newer one is
-// complete.
+// complete; and an older dataset with the id of one that is found to be restorable.
 #pragma once
 
 #include <optional>

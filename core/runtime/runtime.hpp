@@ -187,6 +187,8 @@ class Runtime {
                     bool contained);
   Status make_way(const DatasetDescriptor& dataset, const std::string& directory_name,
                   const flush::RankFiles& files);
+  Status verify_in_prefix(const DatasetDescriptor& dataset, const std::string& directory_name,
+                          const flush::RankFiles& files);
   Status read_or_repair(const std::string& directory_name, const flush::RankFiles& files,
                         const std::function<Status()>& read);
   Result<std::optional<flush::RankFiles>> shared_files_of(const std::string& directory);

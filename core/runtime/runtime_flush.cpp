@@ -597,15 +597,21 @@ Status Runtime::keep_rival(const DatasetDescriptor& dataset, const DatasetDescri
 // certain that the prefix directory has it whole: in another run redundancy data may suffice.
 Status Runtime::make_way(const DatasetDescriptor& dataset, const std::string& directory_name,
                          const flush::RankFiles& files) {
+  SCR_RETURN_IF_ERROR(verify_in_prefix(dataset, directory_name, files));
+  return agree(context_->world(), forget(dataset.id), "fetching");
+}
+
+// Collective: reads every file where it is; what is damaged in containers is repaired.
+Status Runtime::verify_in_prefix(const DatasetDescriptor& dataset,
+                                 const std::string& directory_name, const flush::RankFiles& files) {
   Context& c = *context_;
-  SCR_RETURN_IF_ERROR(read_or_repair(directory_name, files, [&]() -> Status {
+  return read_or_repair(directory_name, files, [&]() -> Status {
     return fetch_in_turns(
         files, fmt::format("check of dataset {}", dataset.id), [&](const auto& progress) {
           return flush::verify_files(c.fs(), c.job().prefix, directory_name, files,
                                      c.config().get_bytes("SCR_FILE_BUF_SIZE"), progress);
         });
-  }));
-  return agree(c.world(), forget(dataset.id), "fetching");
+  });
 }
 
 // Collective: if another number of processes wrote the dataset, and it has shared files only, these
@@ -656,12 +662,7 @@ bool Runtime::reads_in_place() const {
 // The files stay where they are; every byte is read once, so that no damaged one is offered.
 Status Runtime::offer_in_place(const DatasetDescriptor& dataset, const std::string& directory_name,
                                flush::RankFiles files) {
-  Context& c = *context_;
-  SCR_RETURN_IF_ERROR(fetch_in_turns(
-      files, fmt::format("check of dataset {}", dataset.id), [&](const auto& progress) {
-        return flush::verify_files(c.fs(), c.job().prefix, directory_name, files,
-                                   c.config().get_bytes("SCR_FILE_BUF_SIZE"), progress);
-      }));
+  SCR_RETURN_IF_ERROR(verify_in_prefix(dataset, directory_name, files));
   in_place_ = InPlace{{dataset, true, true, 0}, std::move(files)};
   return {};
 }

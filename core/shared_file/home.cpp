@@ -1,6 +1,8 @@
 #include "core/shared_file/home.hpp"
 
 #include <fmt/format.h>
+#include <sys/random.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -35,12 +37,16 @@ constexpr std::size_t kMostLocations = 20'000;
 constexpr std::uint64_t kFarthest = std::uint64_t{1} << 63U;
 constexpr std::uint32_t kHole = 0xffffffff;
 constexpr std::size_t kLongestName = 65536;
+// Requests of a client whose answers are kept: more than its threads can have on their way at once,
+// but each costs memory for every process of the run.
+constexpr std::size_t kMostRemembered = 32;
 // Of an extent in the map, with what the map itself and the allocator add.
 constexpr std::uint64_t kExtentMemory = sizeof(Extent) + 64;
 
-WireWriter begin(Op op, std::uint64_t file) {
+WireWriter begin(Op op, std::uint64_t file, const RequestIdentity& identity = {}) {
   WireWriter out;
   out.u8(static_cast<std::uint8_t>(op)).u64(file);
+  out.u64(identity.client).u64(identity.sequence);
   return out;
 }
 
@@ -60,6 +66,12 @@ Result<std::uint64_t> one_number(ByteView answer) {
   return value;
 }
 
+std::uint64_t random_number() {
+  std::uint64_t random = 0;
+  const bool got = ::getrandom(&random, sizeof random, 0) == sizeof random;
+  return got ? random : static_cast<std::uint64_t>(::getpid()) << 32U;
+}
+
 std::string text_of(ByteView bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
@@ -75,28 +87,63 @@ std::size_t Home::files() const {
 
 Result<Bytes> Home::handle(ByteView request) {
   WireReader in(request);
-  const auto op = static_cast<Op>(in.u8());
+  const std::uint8_t op = in.u8();
   const std::uint64_t id = in.u64();
+  RequestIdentity identity;
+  identity.client = in.u64();
+  identity.sequence = in.u64();
   if (!in.ok()) return bad_request();
   const std::lock_guard lock(mutex_);
-  if (op == Op::kDrop) {
-    files_.erase(id);
-    return Bytes();
+  if (identity.sequence == 0) return perform(op, id, in);
+  if (const Bytes* given = answer_given(identity)) return *given;
+  auto answer = perform(op, id, in);
+  if (answer.ok()) remember(identity, *answer);
+  return answer;
+}
+
+const Bytes* Home::answer_given(const RequestIdentity& identity) const {
+  const auto client = done_.find(identity.client);
+  if (client == done_.end()) return nullptr;
+  const auto found = std::ranges::find(client->second, identity.sequence, &Done::sequence);
+  return found == client->second.end() ? nullptr : &found->answer;
+}
+
+void Home::remember(const RequestIdentity& identity, const Bytes& answer) {
+  std::vector<Done>& done = done_[identity.client];
+  if (done.size() == kMostRemembered) done.erase(done.begin());
+  done.push_back({identity.sequence, answer});
+}
+
+Result<Bytes> Home::perform(std::uint8_t op, std::uint64_t id, WireReader& in) {
+  switch (static_cast<Op>(op)) {
+    case Op::kDrop:
+      files_.erase(id);
+      return Bytes();
+    case Op::kCreate:
+      return create(id, in);
+    case Op::kClaim:
+      return claim(id, in.rest());
+    case Op::kRelease:
+      return release(id, in.rest());
+    case Op::kRestore:
+      files_.try_emplace(id);
+      break;
+    default:
+      break;
   }
-  if (op == Op::kCreate) return create(id, in);
-  if (op == Op::kClaim) return claim(id, in.rest());
-  if (op == Op::kRelease) return release(id, in.rest());
-  if (op == Op::kRestore) files_.try_emplace(id);
   const auto known = files_.find(id);
   // Not a file without bytes: who reads would get zeros for what was dropped.
   if (known == files_.end()) {
     return not_found(fmt::format("a shared file ({:#x}) is not known any more on its node", id));
   }
-  FileState& file = known->second;
-  switch (op) {
+  return perform(op, known->second, in);
+}
+
+Result<Bytes> Home::perform(std::uint8_t op, FileState& file, WireReader& in) {
+  switch (static_cast<Op>(op)) {
     case Op::kEnter:
     case Op::kRestore:
-      return enter(file, in, op == Op::kRestore);
+      return enter(file, in, static_cast<Op>(op) == Op::kRestore);
     case Op::kLookUp:
       return look_up(file, in);
     case Op::kList:
@@ -254,6 +301,9 @@ Result<Bytes> Home::list(FileState& file, WireReader& in) {
 
 // --- a process -----------------------------------------------------------------------------------
 
+Homes::Homes(int nodes, Transport transport)
+    : nodes_(nodes), transport_(std::move(transport)), client_(random_number()) {}
+
 Result<Bytes> Homes::ask(int node, Bytes request) const {
   std::vector<Message> messages;
   messages.push_back({node, std::move(request)});
@@ -314,7 +364,8 @@ Status Homes::enter(std::uint64_t file, const LogPlace& log, std::span<const Ext
     for (const auto& [node, all] : by_home) {
       if (from > 0 && from >= all.size()) continue;
       const auto part = std::span(all).subspan(from, std::min(kMostExtents, all.size() - from));
-      WireWriter out = begin(with_stamps ? Op::kRestore : Op::kEnter, file);
+      WireWriter out =
+          with_stamps ? begin(Op::kRestore, file) : begin(Op::kEnter, file, next_identity());
       out.u32(log.rank).u32(log.node).u64(log.id).u64(size);
       out.u32(static_cast<std::uint32_t>(part.size()));
       for (const Extent& extent : part) {
@@ -493,7 +544,7 @@ Result<std::uint64_t> Homes::size(std::uint64_t file) const {
 }
 
 Status Homes::truncate(std::uint64_t file, std::uint64_t size) const {
-  return ask_all(begin(Op::kTruncate, file).u64(size).take()).status();
+  return ask_all(begin(Op::kTruncate, file, next_identity()).u64(size).take()).status();
 }
 
 Status Homes::drop(std::uint64_t file) const {
@@ -513,18 +564,18 @@ Result<IndexCost> Homes::cost(std::uint64_t file) const {
 }
 
 Result<std::uint64_t> Homes::add_to_pointer(std::uint64_t file, std::uint64_t by) const {
-  WireWriter out = begin(Op::kAddToPointer, file);
+  WireWriter out = begin(Op::kAddToPointer, file, next_identity());
   SCR_ASSIGN_OR_RETURN(const Bytes answer, ask(home_of(file, 0), out.u64(by).take()));
   return one_number(answer);
 }
 
 Status Homes::set_pointer(std::uint64_t file, std::uint64_t to) const {
-  WireWriter out = begin(Op::kSetPointer, file);
+  WireWriter out = begin(Op::kSetPointer, file, next_identity());
   return ask(home_of(file, 0), out.u64(to).take()).status();
 }
 
 Result<bool> Homes::try_lock(std::uint64_t file, std::uint64_t owner) const {
-  WireWriter out = begin(Op::kLock, file);
+  WireWriter out = begin(Op::kLock, file, next_identity());
   SCR_ASSIGN_OR_RETURN(const Bytes answer, ask(home_of(file, 0), out.u64(owner).take()));
   WireReader in(answer);
   const bool got = in.u64() == 1;
@@ -533,12 +584,12 @@ Result<bool> Homes::try_lock(std::uint64_t file, std::uint64_t owner) const {
 }
 
 Status Homes::unlock(std::uint64_t file, std::uint64_t owner) const {
-  WireWriter out = begin(Op::kUnlock, file);
+  WireWriter out = begin(Op::kUnlock, file, next_identity());
   return ask(home_of(file, 0), out.u64(owner).take()).status();
 }
 
 Result<bool> Homes::claim(const std::string& name, std::uint64_t owner) const {
-  WireWriter out = begin(Op::kClaim, owner);
+  WireWriter out = begin(Op::kClaim, owner, next_identity());
   SCR_ASSIGN_OR_RETURN(const Bytes answer, ask(home_of_name(name), out.text(name).take()));
   WireReader in(answer);
   const bool got = in.u64() == 1;
@@ -547,7 +598,7 @@ Result<bool> Homes::claim(const std::string& name, std::uint64_t owner) const {
 }
 
 Status Homes::release(const std::string& name, std::uint64_t owner) const {
-  WireWriter out = begin(Op::kRelease, owner);
+  WireWriter out = begin(Op::kRelease, owner, next_identity());
   return ask(home_of_name(name), out.text(name).take()).status();
 }
 

@@ -12,9 +12,13 @@
 //
 // A name has one home, too, which knows who has the file of that name open for writing.
 //
+// The service sends a request again if the connection breaks before the answer is there, so what
+// changes something carries an identity, and a home does it once.
+//
 // Wire format: docs/formats/shared-file.md. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -51,6 +55,12 @@ struct IndexCost {
   std::uint64_t bytes = 0;  // of memory, about
 };
 
+// Of a request: who sends it and which one it is. Sequence 0: it may be done twice.
+struct RequestIdentity {
+  std::uint64_t client = 0;
+  std::uint64_t sequence = 0;
+};
+
 class Home {
  public:
   // Answers a request made by Homes.
@@ -70,6 +80,16 @@ class Home {
     std::uint64_t owner = 0;
     std::uint64_t times = 0;
   };
+  struct Done {
+    std::uint64_t sequence = 0;
+    Bytes answer;
+  };
+  // `op` is the first byte of the request.
+  Result<Bytes> perform(std::uint8_t op, std::uint64_t id, WireReader& in);
+  Result<Bytes> perform(std::uint8_t op, FileState& file, WireReader& in);
+  // The answer that was given to the request already.
+  const Bytes* answer_given(const RequestIdentity& identity) const;
+  void remember(const RequestIdentity& identity, const Bytes& answer);
   Result<Bytes> create(std::uint64_t id, WireReader& in);
   Result<Bytes> claim(std::uint64_t owner, ByteView name);
   Result<Bytes> release(std::uint64_t owner, ByteView name);
@@ -80,6 +100,7 @@ class Home {
   mutable std::mutex mutex_;
   std::map<std::uint64_t, FileState> files_;
   std::map<std::string, Claim> claims_;
+  std::map<std::uint64_t, std::vector<Done>> done_;  // the last ones of each client
 };
 
 // The homes of all nodes, as a process sees them.
@@ -91,7 +112,7 @@ class Homes {
   };
   // Takes messages to the homes and brings the answers, in their order.
   using Transport = std::function<std::vector<Result<Bytes>>(std::vector<Message>)>;
-  Homes(int nodes, Transport transport) : nodes_(nodes), transport_(std::move(transport)) {}
+  Homes(int nodes, Transport transport);
 
   // Tells all homes of a file, which has nothing but a size. One that is known is left as it is.
   Status create(std::uint64_t file, std::uint64_t size) const;
@@ -135,6 +156,7 @@ class Homes {
   }
 
  private:
+  RequestIdentity next_identity() const { return {client_, ++sequence_}; }
   Result<Bytes> ask(int node, Bytes request) const;
   Result<std::vector<Bytes>> ask_all(const Bytes& request) const;
   int home_of_name(const std::string& name) const;
@@ -147,6 +169,8 @@ class Homes {
 
   int nodes_;
   Transport transport_;
+  std::uint64_t client_;  // no other process has the same number
+  mutable std::atomic<std::uint64_t> sequence_ = 0;
 };
 
 }  // namespace scr::shared_file

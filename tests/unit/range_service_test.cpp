@@ -17,6 +17,7 @@
 
 #include "core/service/protocol.hpp"
 #include "core/service/server_session.hpp"
+#include "core/shared_file/home.hpp"
 #include "tests/unit/temporary_directory.hpp"
 
 namespace scr::service {
@@ -133,7 +134,8 @@ class RawClient {
 // Listens at a port of its own and does with the first peer what the test says.
 class FakeServer {
  public:
-  explicit FakeServer(std::function<void(RawSocket&)> serve)
+  // For one connection after the other.
+  explicit FakeServer(std::function<void(RawSocket&)> serve, int connections = 1)
       : listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in address = {};
     address.sin_family = AF_INET;
@@ -143,9 +145,11 @@ class FakeServer {
     socklen_t size = sizeof address;
     ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size);
     endpoint_ = {"fake", "127.0.0.1", ntohs(address.sin_port)};
-    thread_ = std::thread([this, serve = std::move(serve)] {
-      RawSocket peer(::accept(listener_, nullptr, nullptr));
-      if (peer.descriptor() >= 0) serve(peer);
+    thread_ = std::thread([this, serve = std::move(serve), connections] {
+      for (int i = 0; i < connections; ++i) {
+        RawSocket peer(::accept(listener_, nullptr, nullptr));
+        if (peer.descriptor() >= 0) serve(peer);
+      }
     });
   }
   ~FakeServer() {
@@ -482,6 +486,38 @@ TEST_F(RangeServiceTest, NoticesAnAnswerThatWasChangedOnItsWay) {
     EXPECT_EQ(call(calls, key_, options)[0].status().code(), StatusCode::kCorrupt) << position;
     close_idle_connections();
   }
+}
+
+TEST_F(RangeServiceTest, ACallWhoseAnswerIsLostIsSentAgainAndDoneOnce) {
+  shared_file::Home home;
+  int handled = 0;
+  const Handler handler = [&](std::span<const std::byte> request) {
+    ++handled;
+    return home.handle(request);
+  };
+  const Resolver resolver;
+  int connections = 0;
+  const FakeServer server(
+      [&](RawSocket& peer) {
+        const bool loses = ++connections == 1;
+        ServerSession session(key_, resolver, handler);
+        peer.send(session.greeting());
+        Bytes buffer(kMaxReplySize);
+        for (int turn = 0; turn < 5; ++turn) {  // hello, then head and rest of calls
+          const auto outcome = session.take(peer.receive(session.wants()), false, buffer);
+          if (!loses || turn < 4) peer.send(ByteView(buffer).first(outcome.reply));
+        }
+      },
+      /*connections=*/2);
+  const shared_file::Homes homes(1, [&](const auto& messages) {
+    const Call calls[] = {{server.endpoint(), messages.front().request}};
+    return call(calls, key_);
+  });
+  ASSERT_TRUE(homes.create(1, 0).ok());
+  EXPECT_EQ(*homes.add_to_pointer(1, 3), 0U);  // the first answer is lost
+  EXPECT_EQ(*homes.add_to_pointer(1, 3), 3U);
+  EXPECT_EQ(handled, 4);
+  close_idle_connections();
 }
 
 // --- ciphers ---

@@ -5,6 +5,8 @@
 #include "core/base/read_only_file.hpp"
 #include "core/mpi/in_process_communicator.hpp"
 #include "core/routing/shared_open.hpp"
+#include "flush/containers.hpp"
+#include "flush/index.hpp"
 #include "tests/unit/forwarding_filesystem.hpp"
 #include "tests/unit/session_fixture.hpp"
 
@@ -107,6 +109,92 @@ TEST_F(SharedSessionTest, AfterAKillTheNewestVersionIsReadAlsoIfOthersWroteTheOl
     Rank rank(comm, kCheckpoints);
     EXPECT_EQ(read(rank.session, "restart.h5"), "obb");
     comm.barrier();
+  });
+}
+
+// A program that calls SCR_* itself, on another number of ranks, reads it where it is.
+TEST_F(SharedSessionTest, ALostContainerIsRepairedForANativeRestartOnAnotherNumberOfRanks) {
+  set("SCR_FLUSH", "1");
+  set("SCR_USE_CONTAINERS", "1");
+  set("SCR_CONTAINER_PARITY", "1");
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm, kCheckpoints);
+    write_together(rank, "restart.h5", 'a');
+    rank.look();
+    rank.session.finish();
+  });
+  std::filesystem::remove_all(directory_ / "cache");
+  std::filesystem::remove_all(directory_ / "control");
+  const std::string container = prefix() + "/.scr/scr.dataset.1/" + flush::container_name(0);
+  ASSERT_TRUE(std::filesystem::remove(container));
+  for (const char* folder : {"cache", "control"})
+    std::filesystem::create_directory(directory_ / folder);
+  InProcessWorld::run(3, [&](Communicator& comm) {
+    auto runtime = Runtime::start(real_file_system(), comm.duplicate(), "node0", {});
+    ASSERT_TRUE(runtime.ok()) << runtime.status().message();
+    const auto found = (*runtime)->have_restart();
+    ASSERT_TRUE(found.ok()) << found.status().message();
+    EXPECT_TRUE(found->has_value());
+  });
+  EXPECT_TRUE(std::filesystem::exists(container));
+  const auto index = flush::read_index(real_file_system(), prefix());
+  EXPECT_TRUE(index->entries().front().failed.empty());
+}
+
+// --- long names
+
+TEST_F(SharedSessionTest, AFileWhoseNameIsTooLongForLogsIsOpenedByMpi) {
+  set("SCR_FLUSH", "1");
+  const std::string longest(241, 'n');
+  ::testing::internal::CaptureStderr();
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    for (const std::size_t length : {242U, 245U, 255U}) {
+      auto opened = open_together(rank, std::string(length, 'n'));
+      ASSERT_TRUE(opened.ok()) << opened.status().message();
+      EXPECT_EQ(*opened, nullptr);
+    }
+    write_together(rank, longest, 'a');
+    rank.look();
+    rank.session.finish();
+  });
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("too long for that of a log"));
+  EXPECT_EQ(real(longest), "aa");
+}
+
+// --- deleted files in containers
+
+TEST_F(SharedSessionTest, ADeletedFileOfAContainerIsNotFoundAgain) {
+  set("SCR_FLUSH", "1");
+  set("SCR_USE_CONTAINERS", "1");
+  const auto in_a_run = [&](const std::function<void(Rank&)>& body) {
+    InProcessWorld::run(2, [&](Communicator& comm) {
+      Rank rank(comm);
+      body(rank);
+      comm.barrier();
+      rank.look();
+      rank.session.finish();
+    });
+  };
+  const auto exists = [&](Rank& rank, const std::string& file) {
+    return rank.session.open(name(file), OpenOptions::read()).ok();
+  };
+  in_a_run([&](Rank& rank) {
+    write_together(rank, "together.h5", 'a');
+    if (rank.world.rank() == 0) write(rank.session, "single.h5", "text");
+    rank.look();
+    if (rank.world.rank() == 0) {
+      for (const char* file : {"together.h5", "single.h5"}) {
+        ASSERT_TRUE(exists(rank, file)) << file;
+        ASSERT_TRUE(rank.session.remove(name(file)).ok());
+        EXPECT_FALSE(exists(rank, file)) << file;
+      }
+    }
+    rank.world.barrier();
+    for (const char* file : {"together.h5", "single.h5"}) EXPECT_FALSE(exists(rank, file)) << file;
+  });
+  in_a_run([&](Rank& rank) {
+    for (const char* file : {"together.h5", "single.h5"}) EXPECT_FALSE(exists(rank, file)) << file;
   });
 }
 

@@ -745,6 +745,51 @@ TEST(Homes, ANameIsClaimedByOneOwnerUntilItIsReleased) {
   EXPECT_TRUE(*homes->claim("a", 6));
 }
 
+// Takes every message to its home several times, as the service does when connections break before
+// the answers are there, and others in between.
+class BreakingConnections {
+ public:
+  std::shared_ptr<const Homes> homes() {
+    return std::make_shared<const Homes>(1, [this](const std::vector<Homes::Message>& messages) {
+      std::vector<Result<Bytes>> answers;
+      for (const auto& message : messages) {
+        for (const Bytes& earlier : earlier_) (void)home_.handle(earlier);
+        (void)home_.handle(message.request);
+        answers.push_back(home_.handle(message.request));
+        earlier_.push_back(message.request);
+      }
+      return answers;
+    });
+  }
+
+ private:
+  Home home_;
+  std::vector<Bytes> earlier_;
+};
+
+TEST(Homes, AMessageThatArrivesTwiceMovesThePointerOnce) {
+  BreakingConnections service;
+  const auto first = service.homes();
+  const auto second = service.homes();
+  ASSERT_TRUE(first->create(kFile, 0).ok());
+  EXPECT_EQ(*first->add_to_pointer(kFile, 3), 0U);
+  EXPECT_EQ(*second->add_to_pointer(kFile, 3), 3U);
+  EXPECT_EQ(*first->add_to_pointer(kFile, 4), 6U);
+  EXPECT_EQ(*second->add_to_pointer(kFile, 0), 10U);
+}
+
+TEST(Homes, AMessageThatArrivesTwiceClaimsAndReleasesOnce) {
+  BreakingConnections service;
+  const auto homes = service.homes();
+  EXPECT_TRUE(*homes->claim("a", 5));
+  EXPECT_FALSE(*homes->claim("a", 6));
+  EXPECT_TRUE(*homes->claim("a", 5));
+  EXPECT_TRUE(homes->release("a", 5).ok());
+  EXPECT_FALSE(*homes->claim("a", 6));
+  EXPECT_TRUE(homes->release("a", 5).ok());
+  EXPECT_TRUE(*homes->claim("a", 6));
+}
+
 // A page of the answer must cost what the page holds, not what the file does.
 TEST(Homes, AMillionExtentsAreListedAndFound) {
   constexpr std::uint64_t kCount = 1'000'000;
