@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -48,8 +49,10 @@ void for_each_number(const std::vector<RankMessage>& messages, Action action) {
 }
 
 // Collective: those of this rank's numbers that another rank has, too. Equal ones meet at a rank
-// that they pick.
-std::set<std::uint64_t> shared_numbers(Communicator& world, std::span<const FileMeta> mine) {
+// that they pick. Nothing, on all ranks, if no rank has such a number: nearly always, and then one
+// exchange is enough.
+std::optional<std::set<std::uint64_t>> shared_numbers(Communicator& world,
+                                                      std::span<const FileMeta> mine) {
   std::map<int, std::vector<std::uint64_t>> told;
   for (const FileMeta& meta : mine) {
     const std::uint64_t number = number_of(name_of(meta));
@@ -63,6 +66,7 @@ std::set<std::uint64_t> shared_numbers(Communicator& world, std::span<const File
     if (all.size() < 2) continue;
     for (const int rank : all) answers[rank].push_back(number);
   }
+  if (!world.any_true(!answers.empty())) return std::nullopt;
   std::set<std::uint64_t> shared;
   for_each_number(world.sparse_exchange(messages_of(answers)),
                   [&](int, std::uint64_t number) { shared.insert(number); });
@@ -89,12 +93,12 @@ Status find_shared_name(const Hash& received) {
 
 Status check_single_writers(Communicator& world, std::span<const FileMeta> mine) {
   if (world.size() == 1) return {};
-  const std::set<std::uint64_t> shared = shared_numbers(world, mine);
-  if (!world.any_true(!shared.empty())) return {};
+  const std::optional<std::set<std::uint64_t>> shared = shared_numbers(world, mine);
+  if (!shared) return {};
   Hash send;
   for (const FileMeta& meta : mine) {
     const std::uint64_t number = number_of(name_of(meta));
-    if (shared.contains(number)) send.at(std::to_string(home_of(number, world))).at(name_of(meta));
+    if (shared->contains(number)) send.at(std::to_string(home_of(number, world))).at(name_of(meta));
   }
   Hash received;
   Status status = exchange_hashes(world, send, received);
