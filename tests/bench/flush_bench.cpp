@@ -81,9 +81,9 @@ class Bench {
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
 
-  // Each begins with an empty directory, and they take turns to be first: memory that files have
-  // just given back is cheaper to fill than memory that a virtual machine has to ask its host for,
-  // so of two `dd`, too, the one that finds the files of the other takes up to twice as long.
+  // Each begins with an empty directory, and they take turns to be first: memory that removed files
+  // have just left is cheaper to fill than other memory, so of two `dd`, too, the second takes up
+  // to twice as long if the files of the first are still there.
   void flush_against_dd(std::size_t bytes) {
     write_dataset(1, bytes);
     std::vector<double> ratios;

@@ -121,8 +121,8 @@ def markdown(sections, plot):
            + machine.replace("machine: ", "machine with ") + ".",
            "An empty aim means that the project has set none, or that a line is there to compare with: look-ups among more",
            "entries than the processor's cache holds cost more, as memory alone does. The aim of 2 for a cost per entry was chosen",
-           "when figures of an earlier run were known; what was asked for is the same cost, and look-ups in cold memory do not have it. What bounds encode and rebuild, whose aims are missed:",
-           "[design.md](design.md#redundancy-redundancy).", "",
+           "when figures of an earlier run were known; what was asked for is the same cost, and look-ups in cold memory do not have it. What bounds encode, rebuild and fetch, whose aims are missed:",
+           "[design.md](design.md#redundancy-redundancy) and [its part on flush](design.md#flush-flush).", "",
            f"![results and aims]({plot})", ""]
     for title, lines in sections:
         if not lines:
