@@ -84,7 +84,7 @@ void Session::count_passed(Route::Reason reason, const std::string& absolute) {
 }
 
 void Session::went_past(std::string_view name) {
-  if (passive() || is_sealing()) return;
+  if (passive() || only_reads_ || is_sealing()) return;
   std::lock_guard lock(mutex_);
   if (config() == nullptr || off_) return;
   const Route route = route_of(absolute_name(name));

@@ -238,9 +238,11 @@ case_several_programs() {
   expect_text "the cache holds datasets of another program \('acts', this is 'other'\)"
   expect_no_text "files routed"
   ranks=2
-  client ./other "write o.%r.h5 2%r" barrier
+  printf 'ROUTE=*.h5 TYPE=CKPT\n' >rules
+  SCR_CONF_FILE=$PWD/rules client ./other "write o.%r.h5 2%r" "@0 core past.h5 3" barrier
   expect_done
   expect_text "another program"
+  expect_no_text "is not protected"
   ranks=4
   acts "read c.%r.h5 1%r" "read c.%o.h5 1%o" "read o.%r.h5 2%r"
   expect_done
