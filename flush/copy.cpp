@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/base/checksum.hpp"
+#include "core/base/holes.hpp"
 #include "flush/pacer.hpp"
 
 namespace scr::flush {
@@ -169,7 +170,8 @@ class Copier {
 
   Status write_staged() {
     if (staged_ == 0) return {};
-    SCR_RETURN_IF_ERROR(staged_for_->write_all(std::span(buffer_).first(staged_), staged_at_));
+    SCR_RETURN_IF_ERROR(
+        write_with_holes(*staged_for_, std::span(buffer_).first(staged_), staged_at_));
     staged_at_ += staged_;
     staged_ = 0;
     if (staged_at_ - begun_ >= kWriteBehind) {

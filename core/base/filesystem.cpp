@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "core/base/faulty_filesystem.hpp"
+#include "core/base/holes.hpp"
 
 namespace scr {
 namespace {
@@ -280,7 +281,7 @@ Status copy_contents(File& from, File& to) {
   for (std::uint64_t offset = 0;;) {
     SCR_ASSIGN_OR_RETURN(const std::size_t count, from.read(buffer, offset));
     if (count == 0) return {};
-    SCR_RETURN_IF_ERROR(to.write_all(std::span(buffer).first(count), offset));
+    SCR_RETURN_IF_ERROR(write_with_holes(to, std::span(buffer).first(count), offset));
     offset += count;
   }
 }

@@ -1,6 +1,7 @@
 // copy_all: checksums on the way, resume, damage in the source, cancel.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <filesystem>
@@ -108,6 +109,26 @@ TEST_F(Copy, AnEmptyFileIsMadeAndEmpty) {
   std::vector<CopyTask> tasks = {{root_ / "empty", 0, 0, {{root_ / "to/empty", 0, 0, 0}}}};
   ASSERT_TRUE(copy_all(real_file_system(), tasks, options_, progress_).ok());
   EXPECT_EQ(std::filesystem::file_size(root_ / "to/empty"), 0U);
+}
+
+TEST_F(Copy, HasTheHolesOfItsSourceAndNoneThatHideOtherBytes) {
+  constexpr std::size_t kPart = std::size_t{1} << 20U;
+  const std::string bytes = random_bytes(kPart, 1) + std::string(4 * kPart, '\0') + "end";
+  write_bytes(root_ / "sparse", bytes);
+  options_.buffer = kPart / 4;
+  const std::string target = root_ / "to/sparse";
+  const auto copied = [&] {
+    std::vector<CopyTask> tasks = {
+        {root_ / "sparse", bytes.size(), crc_of(bytes), {{target, 0, bytes.size(), 0}}}};
+    EXPECT_TRUE(copy_all(real_file_system(), tasks, options_, progress_).ok());
+    return read_bytes(target) == bytes;
+  };
+  EXPECT_TRUE(copied());
+  struct stat info = {};
+  ASSERT_EQ(::stat(target.c_str(), &info), 0);
+  EXPECT_LT(static_cast<std::size_t>(info.st_blocks) * 512, 2 * kPart);
+  write_bytes(target, random_bytes(3 * kPart, 2));  // what an attempt before has left
+  EXPECT_TRUE(copied());
 }
 
 TEST_F(Copy, OfAWholeFileIsAsOldAsItsSource) {
