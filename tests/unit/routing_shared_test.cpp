@@ -322,6 +322,34 @@ TEST_F(SharedSessionTest, AFileThatIsReadAfterTheEndAndWasNotFlushedSaysSo) {
   });
 }
 
+// --- files that stay open
+
+TEST_F(SharedSessionTest, ASnapshotRuleOnAFileOfSeveralIsWarnedOfOnceAndTheFileGoesToItsName) {
+  ::testing::internal::CaptureStderr();
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm, {"ROUTE=*.h5 TYPE=OUTPUT SNAPSHOT=1"});
+    for (const char* last : {"d", "h"}) {  // the second time it is opened again
+      auto file = open_together(rank, "history.h5");
+      ASSERT_TRUE(file.ok()) << file.status().message();
+      for (char value = static_cast<char>(*last - 3); value <= *last; ++value) {
+        put(rank, **file, value);
+        ASSERT_TRUE((*file)->sync().ok());
+      }
+      comm.barrier();
+      EXPECT_EQ(real("history.h5"), std::string(2, *last));
+      ASSERT_TRUE((*file)->close().ok());
+      rank.look();
+    }
+    rank.session.finish();
+  });
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  const std::string warning =
+      "WARNING: '" + name("history.h5") + "' is not kept at each flush: SNAPSHOT=1 of ROUTE=*.h5";
+  const std::size_t first = said.find(warning);
+  ASSERT_NE(first, std::string::npos) << said;
+  EXPECT_EQ(said.find("SNAPSHOT", first + warning.size()), std::string::npos) << said;
+}
+
 // --- names of files that are open
 
 TEST_F(SharedSessionTest, AFileThatIsDeletedWhileItIsOpenIsGoneAndOthersAreSealed) {
