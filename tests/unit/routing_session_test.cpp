@@ -526,6 +526,26 @@ TEST_F(RanksTest, AFileIsPassedOnLikeABatonAndTheNewestVersionIsKept) {
   });
 }
 
+// The cache of the run before still has it.
+TEST_F(RanksTest, AFileThatWasTakenAwayFromItsNameBetweenTwoRunsIsGone) {
+  const auto own = [](const Communicator& comm) {
+    return "c." + std::to_string(comm.rank()) + ".h5";
+  };
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    write(rank.session, own(comm), "c");
+    rank.look();
+    rank.session.finish();
+  });
+  ASSERT_NE(cached_path("c.1.h5"), "");
+  ASSERT_TRUE(std::filesystem::remove(name("c.1.h5")));
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    EXPECT_EQ(rank.session.open(name(own(comm)), OpenOptions::read()).ok(), comm.rank() == 0);
+    comm.barrier();
+  });
+}
+
 TEST_F(RanksTest, AFileThatAnotherRankDeletedIsGoneForAll) {
   set("SCR_FLUSH_ASYNC", "1");
   InProcessWorld::run(2, [&](Communicator& comm) {
