@@ -325,7 +325,8 @@ const Parameter* find_parameter(std::string_view name) {
 }
 
 bool is_other_known_variable(std::string_view name) {
-  constexpr std::array<std::string_view, 3> kOthers = {"SCR_FAULT", "SCR_RUN_ID", "SCR_RUN_AGAIN"};
+  constexpr std::array<std::string_view, 4> kOthers = {"SCR_FAULT", "SCR_RUN_ID", "SCR_RUN_AGAIN",
+                                                       "SCR_RUN_TERMINAL"};
   return std::find(kOthers.begin(), kOthers.end(), name) != kOthers.end();
 }
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 
 #include "core/base/byte_size.hpp"
@@ -26,6 +27,12 @@ double steady_seconds() {
 void overwrite_terminal_line(const std::string& line, bool last) {
   const std::string text = fmt::format("\r{}\x1b[K{}", line, last ? "\n" : "");
   (void)!::write(STDERR_FILENO, text.data(), text.size());
+}
+
+// What is written to standard error comes to a terminal, perhaps by way of a launcher.
+bool is_at_terminal() {
+  const char* const launched = std::getenv(kTerminalVariable);
+  return ::isatty(STDERR_FILENO) == 1 || (launched != nullptr && *launched != '\0');
 }
 
 void write_log_line(const std::string& line, bool /*last*/) { log::info("{}", line); }
@@ -111,7 +118,7 @@ void ProgressBar::hide() {
 std::function<void(std::uint64_t, std::uint64_t)> watch_growing_progress(int rank,
                                                                          const std::string& what,
                                                                          bool background) {
-  const bool terminal = !background && ::isatty(STDERR_FILENO) == 1;
+  const bool terminal = !background && is_at_terminal();
   if (rank != 0 || (!terminal && !log::enabled(log::Level::kInfo))) return {};
   auto meter =
       std::make_shared<ProgressMeter>(what + " (part of rank 0)", steady_seconds,

@@ -12,6 +12,10 @@
 
 namespace scr {
 
+// Set, and not empty, by scr_run if it is started at a terminal: launchers give their ranks a pipe
+// in its place, and pass on what comes.
+inline constexpr const char* kTerminalVariable = "SCR_RUN_TERMINAL";
+
 // "flush of dataset 3: 120.0 MB of 500.0 MB (24%), 60.0 MB/s, 7 s left"
 std::string progress_text(const std::string& what, std::uint64_t done, std::uint64_t total,
                           double seconds);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/progress.hpp"
 #include "core/job/batch_system.hpp"
 #include "core/job/installation.hpp"
 #include "core/job/leftovers.hpp"
@@ -58,6 +59,10 @@ std::map<std::string, std::string> application_environment(const JobSettings& jo
   if (request.again && variables.contains("SCR_CURRENT")) variables["SCR_CURRENT"] = "";
   // An empty variable does not take back what a file says.
   if (request.again) variables[std::string(kRunAgainVariable)] = "1";
+  // One that this was started by may have set it.
+  if (request.terminal || variables.contains(kTerminalVariable)) {
+    variables[kTerminalVariable] = request.terminal ? "1" : "";
+  }
   if (const auto end = job_end_time(job.config(), job.environment())) {
     variables["SCR_END_TIME"] = fmt::format("{}", *end);
   }

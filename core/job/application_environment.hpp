@@ -17,8 +17,9 @@ struct EnvironmentRequest {
   std::string run_id = {};
   Hosts nodes = {};
   Hdf5Way hdf5 = Hdf5Way::kUnknown;
-  bool log = false;    // SCR_LOG_ENABLE whatever is configured
-  bool again = false;  // not the first run of the job
+  bool log = false;       // SCR_LOG_ENABLE whatever is configured
+  bool again = false;     // not the first run of the job
+  bool terminal = false;  // somebody sees what the processes write to standard error
 };
 
 // HDF5_DRIVER, HDF5_PLUGIN_PATH, LD_PRELOAD (before what the user has there), every SCR_* variable

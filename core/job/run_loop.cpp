@@ -244,6 +244,7 @@ Result<LaunchCommand> RunLoop::next_command() {
   request.hdf5 = hdf5_;
   request.log = options_.drill.has_value();
   request.again = attempt_ > 1;
+  request.terminal = ::isatty(STDERR_FILENO) == 1;
   command.set_environment(application_environment(*job_, request));
   return command;
 }

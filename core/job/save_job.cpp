@@ -12,6 +12,7 @@
 #include "core/job/batch_system.hpp"
 #include "core/job/installation.hpp"
 #include "core/job/remote.hpp"
+#include "core/routing/deletions.hpp"
 
 namespace scr::job {
 namespace {
@@ -130,6 +131,17 @@ Status save_alone(const JobSettings& job, const RemoteShell& shell, const SaveJo
   return {};
 }
 
+// What the program had deleted is not to come back.
+void take_away_deleted(const JobSettings& job, const flush::SaveOutcome& outcome) {
+  std::set<std::pair<int, std::int64_t>> saved;
+  for (const flush::SavedDataset& one : outcome.datasets) {
+    if (one.state == flush::SaveState::kSaved) saved.insert({one.dataset.id, one.dataset.created});
+  }
+  if (saved.empty()) return;
+  const Status status = routing::take_away_deleted(job.fs(), job.prefix(), saved);
+  if (!status.ok()) log::warning("{}", status.message());
+}
+
 void log_outcome(const JobSettings& job, const flush::SaveOutcome& outcome, double seconds) {
   EventLog log = job.open_log("scavenge");
   for (const flush::SavedDataset& saved : outcome.datasets) {
@@ -175,6 +187,7 @@ Result<flush::SaveOutcome> save_job(const JobSettings& job, const SaveJobOptions
   if (!options.dataset) {
     SCR_RETURN_IF_ERROR(save_alone(job, shell, options, request, outcome));
   }
+  take_away_deleted(job, outcome);
   log_outcome(job, outcome,
               std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   return outcome;

@@ -395,7 +395,6 @@ class Session {
   void point_to_container(Marker marker);
   bool settle_flushed(const Marker& marker);
   bool is_deleted(const std::string& relative, int dataset);
-  void delete_flushed(const Marker& marker);
 
   // session.cpp
   void report(Communicator& world);

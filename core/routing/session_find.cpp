@@ -170,11 +170,9 @@ Result<Session::Copy> Session::find(const Route& route, const std::string& absol
       !(here->dataset == runtime_->window() && Presence::is_at(fs_, here->path))) {
     here.reset();
   }
-  // Flushed, and then taken away by someone who did not tell us.
-  if (here && !names_are_watched_ && !marker && !real && runtime_ &&
-      runtime_->is_in_prefix(here->dataset)) {
-    here.reset();
-  }
+  // Flushed, and then taken away: by the program in a run before, or by someone who did not tell
+  // us.
+  if (here && !marker && !real && runtime_ && runtime_->is_in_prefix(here->dataset)) here.reset();
   const bool served = marker && marker->host != host() && !marker->container && attached_ &&
                       !marker->service.empty();
   // Where several nodes have a file in one window, the marker tells who wrote it last.

@@ -6,6 +6,7 @@
 
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
+#include "core/routing/deletions.hpp"
 #include "core/routing/name_keeper.hpp"
 #include "core/routing/session.hpp"
 #include "flush/index.hpp"
@@ -77,7 +78,8 @@ void Session::adopt_restart() {
       const std::pair key(marker.dataset, marker.created);
       if (marker.container) return known->contains(key);
       if (known->contains(key)) {
-        if (marker.gone) delete_flushed(marker);
+        const Status gone = marker.gone ? take_away(fs_, prefix(), marker) : Status();
+        if (!gone.ok()) log::warning("{}", gone.message());
         return settle_flushed(marker);
       }
       if (context.alone() && marker.job != job) return true;  // another process's
@@ -243,15 +245,6 @@ bool Session::is_deleted(const std::string& relative, int dataset) {
   int& hidden = hidden_[prefix() + "/" + relative];
   hidden = std::max(hidden, (*deleted)->dataset);
   return true;
-}
-
-// A run before has flushed it and did not live to take it away again.
-void Session::delete_flushed(const Marker& marker) {
-  const std::string absolute = prefix() + "/" + marker.file;
-  auto info = fs_.info(absolute);
-  if (!info.ok() || info->mtime_ns > marker.written) return;
-  Status status = fs_.remove_if_exists(absolute);
-  if (!status.ok()) log::warning("{}", status.message());
 }
 
 Status Session::announce_entry(const FilemapEntry& entry, int& number,

@@ -14,7 +14,10 @@ begin_halt() { # text
 
 # Runs 200 steps with a checkpoint at every tenth, and the given scr_halt once the second is there.
 halted_run() { # scr_halt-argument...
-  when test -e ckpt_0020.3.h5 -a -e ckpt_0020.0.h5 -- scr_halt "$@"
+  halted_run_by scr_halt "$@"
+}
+halted_run_by() { # command...
+  when test -e ckpt_0020.3.h5 -a -e ckpt_0020.0.h5 -- "$@"
   scr_run_mpi "$heat" 200 10 heat.pgm 50
   wait $waiter
 }
@@ -66,18 +69,52 @@ case_checkpoints() {
   expect_line "done: 60 steps"
 }
 
+# scr_halt with a time three seconds from now; the first second at which a checkpoint is the last goes to a file.
+halt_after() {
+  local now
+  now=$(date +%s)
+  echo $((now + 4)) >first_second
+  scr_halt --after "@$((now + 3))"
+}
+halt_before() {
+  local now
+  now=$(date +%s)
+  echo $((now + 3)) >first_second
+  scr_halt --before "@$((now + 3600))" --seconds 3597
+}
+
+times_of() { # extended regular expression for story: milliseconds since the epoch
+  story "$1" | sed 's/.*"time":"\([^"]*\)".*/\1/' | date -f - +%s%3N
+}
+
+# The program's own log says that it looked at the clock in time, or later, and that it did not go past a checkpoint at
+# which it should have ended. (The clock that it looks at moves in steps of some milliseconds.)
+expect_halted_at_first() { # second
+  local halts ends steps=250
+  mapfile -t halts < <(times_of '^halt once')
+  mapfile -t ends < <(times_of '^checkpoint end')
+  ((${#halts[@]} == 1 && ${#ends[@]} > 2 && halts[0] >= ends[-1]))
+  check $? "a halt after the last of several checkpoints is in the log: '${halts[*]}' after '${ends[*]}'"
+  ((halts[0] >= $1 * 1000))
+  check $? "it ended at ${halts[0]} ms, before second $1"
+  ((ends[-2] < $1 * 1000 + steps))
+  check $? "the checkpoint before the last, of ${ends[-2]} ms, should have been the last from second $1 on"
+}
+
 case_after() {
   begin_halt "scr_halt --after"
-  halted_run --after +3
+  halted_run_by halt_after
   expect_status 0
   expect_halted 30 190
+  expect_halted_at_first "$(cat first_second)"
 }
 
 case_before() {
   begin_halt "scr_halt --before, with --seconds"
-  halted_run --before +3600 --seconds 3598
+  halted_run_by halt_before
   expect_status 0
   expect_halted 30 190
+  expect_halted_at_first "$(cat first_second)"
 }
 
 case_seconds() {

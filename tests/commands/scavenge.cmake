@@ -11,4 +11,6 @@ if(H5SCR_HDF5)
     add_cluster_test(NAME commands.scavenge_shared.${case} NODES 4 SLOTS 2 TIMEOUT 800 LABELS commands
       COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/scavenge_shared.sh ${CMAKE_BINARY_DIR} ${case})
   endforeach()
+  add_cluster_test(NAME commands.scavenge_deleted NODES 2 SLOTS 2 TIMEOUT 300 LABELS commands
+    COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/scavenge_deleted.sh ${CMAKE_BINARY_DIR})
 endif()

@@ -11,6 +11,8 @@ passed=0 failed=0
 missing="h5scr: cannot open 'missing.h5': No such file or directory (errno = 2, driver scr)"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 unset HDF5_DRIVER HDF5_DRIVER_CONFIG HDF5_PLUGIN_PATH HDF5_USE_FILE_LOCKING
+# The one with a full disk leaves a folder where it could not begin.
+export SCR_CNTL_BASE=$work/cache SCR_CACHE_BASE=$work/cache
 with_driver() { env HDF5_DRIVER=scr HDF5_PLUGIN_PATH="$(dirname "$plugin")" "$@"; }
 
 # check NAME COMMAND...: the command succeeds
@@ -64,7 +66,7 @@ check "a full disk is reported with the place" reports_a_full_disk
 
 # Every line is JSON with all fields, and the writes to one file cover it from the first byte to the last.
 trace_is_whole() {
-  SCR_ENABLE=${1:-1} SCR_FLUSH=0 SCR_CNTL_BASE=$work/cache SCR_CACHE_BASE=$work/cache SCR_VFD_TRACE=$work/trace-%p.jsonl \
+  SCR_ENABLE=${1:-1} SCR_FLUSH=0 SCR_VFD_TRACE=$work/trace-%p.jsonl \
     with_driver "$programs/write_numbers" 1 1000 one.h5 two.h5 &&
     python3 - "$work"/trace-*.jsonl <<'PYTHON'
 import json, sys

@@ -8,6 +8,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "FAIL: $*" >&2; exit 1; }
+# The programs leave nothing where users have their own.
+export SCR_PREFIX=$work/run SCR_CNTL_BASE=$work/run SCR_CACHE_BASE=$work/run
+mkdir "$work/run"
 
 cmake --install "$build" --prefix "$work/first" > "$work/install.log"
 mv "$work/first" "$work/prefix"

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <sys/stat.h>
+#include <array>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -12,10 +13,12 @@
 #include "flush/pacer.hpp"
 #include "flush/parity.hpp"
 #include "tests/unit/flush_fixture.hpp"
+#include "tests/unit/recording_filesystem.hpp"
 
 namespace scr::flush::testing {
 namespace {
 
+using ::scr::testing::RecordingFileSystem;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -201,6 +204,37 @@ TEST(Flush, FillsContainersNodeByNode) {
   EXPECT_FALSE(files.contains("ckpt.1/rank_0.h5"));
 }
 
+// The first rank of a node writes for all of it, in order; only where the bytes of a node or a
+// container begin or end may a write be smaller than the buffer, which has 64 bytes here.
+TEST(Flush, WritesContainersInLargeAlignedPieces) {
+  TestRun run;
+  run.write_dataset(1);
+  std::array<RecordingFileSystem, TestRun::kRanks> ranks{
+      RecordingFileSystem("ctr."), RecordingFileSystem("ctr."), RecordingFileSystem("ctr."),
+      RecordingFileSystem("ctr.")};
+  const auto recorded = [&](int rank) -> FileSystem& {
+    return ranks.at(static_cast<std::size_t>(rank));
+  };
+  for (const Status& status : run.flush(1, containers(), recorded))
+    ASSERT_TRUE(status.ok()) << status.message();
+  const auto writes = [&](std::size_t rank) {
+    std::vector<std::string> list;
+    for (const auto& write : ranks.at(rank).writes()) {
+      const std::string name = write.path.substr(write.path.find(".ctr.") + 5, 1);
+      list.push_back(fmt::format("{}: {}+{}", name, write.offset, write.length));
+    }
+    return list;
+  };
+  EXPECT_THAT(writes(0), ElementsAre("0: 0+64", "0: 64+64", "0: 128+64", "0: 192+58",  //
+                                     "1: 0+64", "1: 64+64", "1: 128+64", "1: 192+58",  //
+                                     "2: 0+64", "2: 64+64", "2: 128+64", "2: 192+58",  //
+                                     "3: 0+64", "3: 64+4"));
+  EXPECT_THAT(writes(1), IsEmpty());
+  EXPECT_THAT(writes(2), ElementsAre("3: 68+60", "3: 128+64", "3: 192+58",  //
+                                     "4: 0+64", "4: 64+59"));
+  EXPECT_THAT(writes(3), IsEmpty());
+}
+
 TEST(Flush, OfRanksWithoutAnyByteWorksInContainersToo) {
   TestRun run;
   DatasetDescriptor dataset = run.write_dataset(1);
@@ -315,21 +349,19 @@ TEST(CostOfAFlush, OfOurOwnFilesIsNoMoreThanSafetyNeeds) {
   EXPECT_EQ(count(4, Operation::kRename), 7U);
 }
 
-// A clock for each rank: a millisecond of work lies between the end of a pause and the next look.
+// A clock for each rank, which goes on when the rank reads data or is told to sleep.
 class ClockOfEachRank final : public PaceClock {
  public:
   struct Time {
     double worked = 0;
     double slept = 0;
-    bool working = false;
   };
   double now() override {
-    Time& mine = time();
-    if (mine.working) mine.worked += 0.001;
-    mine.working = !mine.working;
+    const Time mine = time();
     return mine.worked + mine.slept;
   }
   void sleep(double seconds) override { time().slept += seconds; }
+  void work(double seconds) { time().worked += seconds; }
 
   std::map<std::thread::id, Time> times;
 
@@ -341,24 +373,88 @@ class ClockOfEachRank final : public PaceClock {
   std::mutex mutex_;
 };
 
+// To read a piece of a data file or of a container takes a while.
+class SlowReads final : public ::scr::testing::ForwardingFileSystem {
+ public:
+  SlowReads(ClockOfEachRank& clock, double seconds) : clock_(clock), seconds_(seconds) {}
+  Result<std::unique_ptr<File>> open(const At& at, const OpenOptions& options) override {
+    SCR_ASSIGN_OR_RETURN(auto file, ForwardingFileSystem::open(at, options));
+    const bool data = at.display().find("/ctr.") != std::string::npos ||
+                      at.display().find("/.ctr.") != std::string::npos ||
+                      at.display().find("/cache/") != std::string::npos;
+    if (data) file = std::make_unique<SlowFile>(std::move(file), *this);
+    return file;
+  }
+
+ private:
+  class SlowFile final : public ::scr::testing::ForwardingFile {
+   public:
+    SlowFile(std::unique_ptr<File> inner, SlowReads& of)
+        : ForwardingFile(std::move(inner)), of_(of) {}
+    Result<std::size_t> read_some(std::span<std::byte> buffer, std::uint64_t offset) override {
+      of_.clock_.work(of_.seconds_);
+      return ForwardingFile::read_some(buffer, offset);
+    }
+
+   private:
+    SlowReads& of_;
+  };
+
+  ClockOfEachRank& clock_;
+  double seconds_;
+};
+
+// What each rank that copied did, the busiest first.
+std::vector<ClockOfEachRank::Time> paced_flush(FlushOptions options, double seconds_of_a_read) {
+  TestRun run;
+  run.write_dataset(1);
+  ClockOfEachRank clock;
+  SlowReads fs(clock, seconds_of_a_read);
+  options.copy.clock = &clock;
+  const auto slow = [&](int) -> FileSystem& { return fs; };
+  for (const Status& status : run.flush(1, options, slow))
+    EXPECT_TRUE(status.ok()) << status.message();
+  run.expect_index_tells_the_truth();
+  std::vector<ClockOfEachRank::Time> busy;
+  for (const auto& [thread, time] : clock.times) {
+    if (time.slept > 0) busy.push_back(time);
+  }
+  std::ranges::sort(busy, std::greater(), &ClockOfEachRank::Time::slept);
+  return busy;
+}
+
 // SCR_FLUSH_ASYNC_PERCENT for a whole flush.
 TEST(ShareOfTheTime, IsKeptByEveryRankOfAFlush) {
-  for (FlushOptions options : {plain_files(), containers()}) {
-    TestRun run;
-    run.write_dataset(1);
-    ClockOfEachRank clock;
+  for (FlushOptions options : {plain_files(), containers(), containers(1), containers(2)}) {
     options.copy.percent = 20;
-    options.copy.clock = &clock;
-    ASSERT_NO_FATAL_FAILURE(run.flush_all(1, options));
-    run.expect_index_tells_the_truth();
-    int ranks = 0;
-    for (const auto& [thread, time] : clock.times) {
-      if (time.slept == 0) continue;  // it had nothing to copy
-      ++ranks;
-      EXPECT_NEAR(time.slept, 4 * time.worked, 1e-6);
-    }
-    EXPECT_GE(ranks, 2);
+    const auto busy = paced_flush(options, 0.001);
+    EXPECT_GE(busy.size(), 2U);
+    for (const auto& time : busy) EXPECT_NEAR(time.slept, 4 * time.worked, 1e-6);
   }
+}
+
+// Parity is computed from containers that are read again.
+TEST(ShareOfTheTime, ParityIsWorkToo) {
+  FlushOptions options = containers();
+  options.copy.percent = 20;
+  const double without = paced_flush(options, 0.001).front().worked;
+  options.container_parity = 2;
+  EXPECT_GE(paced_flush(options, 0.001).front().worked, without + 5 * 0.001) << "five containers";
+}
+
+// SCR_FLUSH_ASYNC_BW: both nodes together copy 1123 bytes; then rank 0 reads five containers of up
+// to 250 bytes, of which the last counts as filled, and writes two.
+TEST(Bandwidth, IsKeptByAWholeFlush) {
+  FlushOptions options = containers();
+  options.copy.bytes_per_second = 4000;
+  auto busy = paced_flush(options, 0);
+  ASSERT_EQ(busy.size(), 2U);
+  for (const auto& time : busy) EXPECT_NEAR(time.slept, 1123.0 / 4000, 1e-6);
+  options.container_parity = 2;
+  busy = paced_flush(options, 0);
+  ASSERT_EQ(busy.size(), 2U);
+  EXPECT_NEAR(busy[0].slept, (1123.0 + 7 * 250) / 4000, 1e-6);
+  EXPECT_NEAR(busy[1].slept, 1123.0 / 4000, 1e-6);
 }
 
 }  // namespace

@@ -43,10 +43,15 @@ class JobCommands : public ::testing::Test {
   }
 
   ProcessResult run(const std::string& command, const Words& arguments) {
+    Words words = {TEST_BIN_DIR "/" + command};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    return run_any(words);
+  }
+  // The same for a command that is not ours.
+  ProcessResult run_any(const Words& command) {
     Words words = {"env"};
     words.insert(words.end(), variables_.begin(), variables_.end());
-    words.push_back(TEST_BIN_DIR "/" + command);
-    words.insert(words.end(), arguments.begin(), arguments.end());
+    words.insert(words.end(), command.begin(), command.end());
     return run_program(words);
   }
 
@@ -309,6 +314,16 @@ TEST_F(JobCommands, TheFirstRunAloneGetsScrCurrent) {
                       "echo \"run again: ${SCR_RUN_AGAIN:-no}\"; exit 7"});
   EXPECT_EQ(ran.exit_code, 7);
   EXPECT_EQ(ran.output, "run again: no\nrun again: 1\n");
+}
+
+// `script` is a terminal for what it runs.
+TEST_F(JobCommands, AProgramIsToldOfATerminalThatItsLauncherHidesFromIt) {
+  const std::string line = TEST_BIN_DIR
+      "/scr_run --outside --no-postrun -- sh -c "
+      "'echo \"terminal: ${SCR_RUN_TERMINAL:-no}\"'";
+  EXPECT_THAT(run_any({"script", "-qec", line, "/dev/null"}).output, HasSubstr("terminal: 1"));
+  set("SCR_RUN_TERMINAL", "1");  // of a scr_run further out
+  EXPECT_EQ(run_any({"sh", "-c", line}).output, "terminal: no\n");
 }
 
 TEST_F(JobCommands, AWrapperBeforeTheProgramDoesNotSwitchTheDriverOff) {

@@ -74,5 +74,13 @@ TEST(WatchProgress, IsForRankZeroAloneAndForItsLogIfThatTellsOfProgress) {
   EXPECT_FALSE(watch_progress(0, "x", 10, /*background=*/true));
 }
 
+TEST(WatchProgress, IsForTheTerminalOfScrRunThatStandardErrorIsPassedOnTo) {
+  ::setenv("SCR_RUN_TERMINAL", "1", 1);
+  EXPECT_TRUE(watch_progress(0, "x", 10));
+  EXPECT_FALSE(watch_progress(0, "x", 10, /*background=*/true));
+  EXPECT_FALSE(watch_progress(1, "x", 10));
+  ::unsetenv("SCR_RUN_TERMINAL");
+}
+
 }  // namespace
 }  // namespace scr

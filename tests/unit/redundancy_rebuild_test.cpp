@@ -157,6 +157,25 @@ TEST(Rebuild, WithSeveralPiecesOfTheDefaultSizeToAChunk) {
   }
 }
 
+// One byte, odd, and more than any chunk has.
+TEST(Rebuild, WithPiecesOfAnySize) {
+  for (const std::size_t piece : {1UL, 4097UL, 1UL << 20}) {
+    for (const auto& [scheme, lost] : {std::pair(Scheme::kXor, std::vector{2}),
+                                       {Scheme::kPartner, {0}},
+                                       {Scheme::kReedSolomon, {1, 2}}}) {
+      const int failures = static_cast<int>(lost.size());
+      const std::size_t most = piece == 1 ? 300 : 30001;  // bytes of a member
+      TestSet test(make_set(scheme, 4, failures), {{most, 1}, {most / 3}, {most - 2}, {}}, piece);
+      ASSERT_NO_FATAL_FAILURE(test.encode_all());
+      const auto before = test.snapshots();
+      for (const int member : lost) test.lose(member);
+      const auto outcome = test.rebuild({.lost = lost});
+      for (const Status& status : outcome.status) ASSERT_TRUE(status.ok()) << status.to_string();
+      EXPECT_TRUE(test.snapshots() == before) << scheme_name(scheme) << ", pieces of " << piece;
+    }
+  }
+}
+
 // --- encode
 // ----------------------------------------------------------------------------------------
 

@@ -526,6 +526,26 @@ TEST_F(RanksTest, AFileIsPassedOnLikeABatonAndTheNewestVersionIsKept) {
   });
 }
 
+// The cache of the run before still has it.
+TEST_F(RanksTest, AFileThatWasTakenAwayFromItsNameBetweenTwoRunsIsGone) {
+  const auto own = [](const Communicator& comm) {
+    return "c." + std::to_string(comm.rank()) + ".h5";
+  };
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    write(rank.session, own(comm), "c");
+    rank.look();
+    rank.session.finish();
+  });
+  ASSERT_NE(cached_path("c.1.h5"), "");
+  ASSERT_TRUE(std::filesystem::remove(name("c.1.h5")));
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    EXPECT_EQ(rank.session.open(name(own(comm)), OpenOptions::read()).ok(), comm.rank() == 0);
+    comm.barrier();
+  });
+}
+
 TEST_F(RanksTest, AFileThatAnotherRankDeletedIsGoneForAll) {
   set("SCR_FLUSH_ASYNC", "1");
   InProcessWorld::run(2, [&](Communicator& comm) {
@@ -893,38 +913,20 @@ TEST_F(RanksTest, ARealFileThatAppearsWhileAWindowIsOpenIsOlderThanWhatIsWritten
 // --- threads
 
 // A file whose close() lets something happen first, if it was written to; once.
-class SlowToClose final : public File {
+class SlowToClose final : public testing::ForwardingFile {
  public:
   SlowToClose(std::unique_ptr<File> inner, std::function<void()>& before)
-      : inner_(std::move(inner)), before_(before) {}
-  Result<std::size_t> read_some(std::span<std::byte> buffer, std::uint64_t offset) override {
-    return inner_->read_some(buffer, offset);
-  }
+      : ForwardingFile(std::move(inner)), before_(before) {}
   Result<std::size_t> write_some(std::span<const std::byte> data, std::uint64_t offset) override {
     written_ = true;
-    return inner_->write_some(data, offset);
+    return ForwardingFile::write_some(data, offset);
   }
-  Result<FileInfo> info() override { return inner_->info(); }
-  Status truncate(std::uint64_t size) override { return inner_->truncate(size); }
-  Status allocate(std::uint64_t offset, std::uint64_t length) override {
-    return inner_->allocate(offset, length);
-  }
-  Status sync() override { return inner_->sync(); }
-  Status set_mode(mode_t mode) override { return inner_->set_mode(mode); }
-  Result<Mapping> map(std::uint64_t offset, std::size_t length) override {
-    return inner_->map(offset, length);
-  }
-  Status lock(LockMode mode, bool wait) override { return inner_->lock(mode, wait); }
-  Status unlock() override { return inner_->unlock(); }
   Status close() override {
     if (written_ && before_) std::exchange(before_, {})();
-    return inner_->close();
+    return ForwardingFile::close();
   }
-  const std::string& path() const override { return inner_->path(); }
-  int descriptor() const override { return inner_->descriptor(); }
 
  private:
-  std::unique_ptr<File> inner_;
   std::function<void()>& before_;
   bool written_ = false;
 };

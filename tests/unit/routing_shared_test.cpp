@@ -198,6 +198,82 @@ TEST_F(SharedSessionTest, ADeletedFileOfAContainerIsNotFoundAgain) {
   });
 }
 
+// Deleted while they are only in the cache: the flush brings their bytes to a container, and there
+// nobody finds them, neither the rest of the run, nor those that come later, with or without
+// caches.
+class DeletedBeforeItsFlush : public SharedSessionTest {
+ protected:
+  static inline const std::vector<std::string> kDeleted = {"together.h5", "single.h5", "mine.1.h5"};
+
+  DeletedBeforeItsFlush() {
+    set("SCR_FLUSH", "10");  // at the end
+    set("SCR_USE_CONTAINERS", "1");
+  }
+
+  // All are sealed in one dataset; then rank 0 deletes.
+  void write_and_delete(Rank& rank) {
+    const int own = rank.world.rank();
+    write_together(rank, "together.h5", 'a');
+    write_together(rank, "kept together.h5", 'k');
+    if (own == 0) write(rank.session, "single.h5", "text");
+    write(rank.session, "mine." + std::to_string(own) + ".h5", "text");
+    rank.look();
+    ASSERT_FALSE(std::filesystem::exists(prefix() + "/.scr/scr.dataset.1"));
+    if (own == 0) {
+      for (const std::string& file : kDeleted) ASSERT_TRUE(rank.session.remove(name(file)).ok());
+    }
+    rank.world.barrier();
+    expect_gone(rank.session);
+  }
+  void expect_gone(Session& session) {
+    for (const std::string& file : kDeleted) {
+      EXPECT_FALSE(session.open(name(file), OpenOptions::read()).ok()) << file;
+      EXPECT_EQ(real(file), "missing") << file;
+    }
+    EXPECT_EQ(read(session, "kept together.h5"), "kk");
+    EXPECT_EQ(read(session, "mine.0.h5"), "text");
+  }
+  void expect_gone_in_a_run() {
+    InProcessWorld::run(2, [&](Communicator& comm) {
+      Rank rank(comm, kCheckpoints);
+      expect_gone(rank.session);
+      comm.barrier();
+      rank.session.finish();
+    });
+  }
+  void expect_gone_for_all_that_come() {
+    ASSERT_TRUE(std::filesystem::exists(prefix() + "/.scr/scr.dataset.1/ctr.0.scr"));
+    expect_gone_in_a_run();
+    Session tool(real_file_system());  // like h5dump
+    expect_gone(tool);
+    for (const char* folder : {"cache", "control"}) {
+      std::filesystem::remove_all(directory_ / folder);
+      std::filesystem::create_directory(directory_ / folder);
+    }
+    expect_gone_in_a_run();
+  }
+};
+
+TEST_F(DeletedBeforeItsFlush, DoesNotComeBackFromAContainer) {
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm, kCheckpoints);
+    write_and_delete(rank);
+    comm.barrier();
+    rank.session.finish();
+  });
+  expect_gone_for_all_that_come();
+}
+
+TEST_F(DeletedBeforeItsFlush, DoesNotComeBackFromAContainerThatTheNextRunWrites) {
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank killed(comm, kCheckpoints);
+    write_and_delete(killed);
+    comm.barrier();
+  });
+  expect_gone_in_a_run();  // and flushes
+  expect_gone_for_all_that_come();
+}
+
 // --- the end of the run
 
 // Python closes files after MPI_Finalize, and may read from them until then.
@@ -244,6 +320,34 @@ TEST_F(SharedSessionTest, AFileThatIsReadAfterTheEndAndWasNotFlushedSaysSo) {
     EXPECT_THAT(opened->file->info().status().message(), HasSubstr("the run has ended"));
     ASSERT_TRUE(opened->file->close().ok());
   });
+}
+
+// --- files that stay open
+
+TEST_F(SharedSessionTest, ASnapshotRuleOnAFileOfSeveralIsWarnedOfOnceAndTheFileGoesToItsName) {
+  ::testing::internal::CaptureStderr();
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm, {"ROUTE=*.h5 TYPE=OUTPUT SNAPSHOT=1"});
+    for (const char* last : {"d", "h"}) {  // the second time it is opened again
+      auto file = open_together(rank, "history.h5");
+      ASSERT_TRUE(file.ok()) << file.status().message();
+      for (char value = static_cast<char>(*last - 3); value <= *last; ++value) {
+        put(rank, **file, value);
+        ASSERT_TRUE((*file)->sync().ok());
+      }
+      comm.barrier();
+      EXPECT_EQ(real("history.h5"), std::string(2, *last));
+      ASSERT_TRUE((*file)->close().ok());
+      rank.look();
+    }
+    rank.session.finish();
+  });
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  const std::string warning =
+      "WARNING: '" + name("history.h5") + "' is not kept at each flush: SNAPSHOT=1 of ROUTE=*.h5";
+  const std::size_t first = said.find(warning);
+  ASSERT_NE(first, std::string::npos) << said;
+  EXPECT_EQ(said.find("SNAPSHOT", first + warning.size()), std::string::npos) << said;
 }
 
 // --- names of files that are open

@@ -10,6 +10,9 @@
 #include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <vector>
 
 #include "core/base/filemap.hpp"
 #include "core/base/flush_file.hpp"
@@ -23,6 +26,7 @@ namespace {
 
 namespace stdfs = std::filesystem;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::TemporaryDirectory;
@@ -46,11 +50,14 @@ class ScrClean : public ::testing::Test {
     stdfs::create_directory(directory_ / "empty");
   }
 
-  // Only arguments of this test go to the shell.
   Output run(const std::string& arguments) {
-    const std::string command =
-        "cd '" + (directory_ / "empty") + "' && env SCR_USER_NAME=" + kUser +
-        " timeout 60 " TEST_BIN_DIR "/scr_clean " + bases_ + arguments + " 2>&1";
+    return run_shell("env SCR_USER_NAME=" + std::string(kUser) +
+                     " timeout 60 " TEST_BIN_DIR "/scr_clean " + bases_ + arguments);
+  }
+
+  // Only arguments of this test go to the shell.
+  Output run_shell(const std::string& line) {
+    const std::string command = "cd '" + (directory_ / "empty") + "' && " + line + " 2>&1";
     Output output;
     FILE* pipe = ::popen(command.c_str(), "r");
     std::array<char, 4096> buffer{};
@@ -73,6 +80,24 @@ class ScrClean : public ::testing::Test {
     stdfs::create_directories(path);
     stdfs::permissions(path, stdfs::perms(0700));
     stdfs::permissions(stdfs::path(path).parent_path(), stdfs::perms(0700));
+  }
+
+  // Gives it an owner other than root, as jobs have.
+  void give_away(const std::string& job) {
+    constexpr uid_t kNobody = 65534;
+    for (const std::string& top : {control(job), cache(job)}) {
+      for (const auto& entry : stdfs::recursive_directory_iterator(top)) {
+        ASSERT_EQ(::lchown(entry.path().c_str(), kNobody, kNobody), 0);
+      }
+      ASSERT_EQ(::lchown(top.c_str(), kNobody, kNobody), 0);
+    }
+  }
+  void give_user_directories_away() {
+    constexpr uid_t kNobody = 65534;
+    for (const std::string& top : {control("any"), cache("any")}) {
+      const std::string parent = stdfs::path(top).parent_path();
+      ASSERT_EQ(::lchown(parent.c_str(), kNobody, kNobody), 0);
+    }
   }
 
   JobOwnerInfo owner_of(const std::string& job) {
@@ -456,19 +481,10 @@ TEST_F(ScrClean, AdministratorsCleanForAllUsers) {
     EXPECT_THAT(output.text, HasSubstr("for administrators"));
     return;
   }
-  constexpr uid_t kNobody = 65534;
   make_job("7", true);
-  for (const std::string& top : {control("7"), cache("7")}) {
-    for (const auto& entry : stdfs::recursive_directory_iterator(top)) {
-      ASSERT_EQ(::lchown(entry.path().c_str(), kNobody, kNobody), 0);
-    }
-    ASSERT_EQ(::lchown(top.c_str(), kNobody, kNobody), 0);
-  }
+  give_away("7");
   EXPECT_THAT(run("--all-users").text, HasSubstr("belong to different users"));
-  for (const std::string& top : {control("7"), cache("7")}) {
-    const std::string parent = stdfs::path(top).parent_path();
-    ASSERT_EQ(::lchown(parent.c_str(), kNobody, kNobody), 0);
-  }
+  give_user_directories_away();
   EXPECT_THAT(run("").text, HasSubstr("it belongs to another user"));
   const Output output = run("--all-users");
   EXPECT_EQ(output.exit_code, 0) << output.text;
@@ -488,6 +504,107 @@ TEST_F(ScrClean, ABaseThatDoesNotExistHasNoJobs) {
   const Output output = run("");
   EXPECT_EQ(output.exit_code, 0);
   EXPECT_EQ(output.text, "");
+}
+
+// The samples of docs/administrators.md, as they stand there.
+class CleanSamples : public ScrClean {
+ protected:
+  // Jobs of a user: 6 died just now, 7 also has what is nowhere else, 8 is long dead, 9 runs.
+  void SetUp() override {
+    for (const char* job : {"6", "7", "8", "9"}) {
+      make_job(job, std::string(job) != "7");
+      if (root_) give_away(job);
+    }
+    if (root_) give_user_directories_away();
+    auto directory = fs_.open_directory(control("8"));
+    ASSERT_TRUE(directory.ok());
+    JobOwnerInfo info = *read_owner_file(fs_, **directory);
+    info.heartbeat = std::time(nullptr) - 86400 - 60;
+    ASSERT_TRUE(write_owner_file(fs_, **directory, info).ok());
+    running_.emplace(*hold("9"));
+    write_text(directory_ / "logger",
+               "#!/bin/sh\nshift 2\n{ if [ $# -gt 0 ]; then echo \"$*\"; else cat; fi; } >> '" +
+                   (directory_ / "logged") + "'\n");
+    stdfs::permissions(directory_ / "logger", stdfs::perms(0755));
+  }
+
+  // The block of the page that has this comment, with the folder of this build and our logger;
+  // for the own jobs only, if we may not more.
+  std::string sample(const std::string& comment) {
+    std::ostringstream page;
+    page << std::ifstream(TEST_DATA_DIR "/../../../docs/administrators.md").rdbuf();
+    const std::string text = page.str();
+    const std::size_t middle = text.find("\n# " + comment + "\n");
+    EXPECT_NE(middle, std::string::npos) << comment;
+    if (middle == std::string::npos) return {};
+    const std::size_t begin = text.rfind("```sh\n", middle) + 6;
+    std::string script = text.substr(begin, text.find("```", middle) - begin);
+    replace(script, "/opt/h5scr/bin", directory_.path().string() + ":" TEST_BIN_DIR);
+    if (!root_) replace(script, " --all-users", "");
+    return script;
+  }
+  static void replace(std::string& text, const std::string& part, const std::string& by) {
+    const std::size_t at = text.find(part);
+    ASSERT_NE(at, std::string::npos) << text;
+    text.replace(at, part.size(), by);
+  }
+
+  // Runs it as Slurm does: without a search path.
+  void run_sample(const std::string& comment, const std::string& variables) {
+    write_text(directory_ / "sample", sample(comment));
+    const Output output =
+        run_shell("env -i " + variables + " SCR_USER_NAME=" + kUser + " SCR_CNTL_BASE='" +
+                  (directory_ / "control") + "' SCR_CACHE_BASE='" + (directory_ / "cache") +
+                  "' /bin/sh '" + (directory_ / "sample") + "'");
+    EXPECT_EQ(output.exit_code, 0) << output.text;
+    EXPECT_EQ(output.text, "");
+  }
+
+  std::vector<std::string> jobs_left() {
+    std::vector<std::string> left;
+    for (const char* job : {"6", "7", "8", "9"}) {
+      EXPECT_EQ(stdfs::exists(control(job)), stdfs::exists(cache(job))) << job;
+      if (stdfs::exists(cache(job) + "/scr.dataset.3/parity0")) left.emplace_back(job);
+    }
+    return left;
+  }
+
+  std::string logged() {
+    std::ostringstream text;
+    text << std::ifstream(directory_ / "logged").rdbuf();
+    return text.str();
+  }
+
+ private:
+  const bool root_ = ::geteuid() == 0;
+  std::optional<JobOwner> running_;
+};
+
+TEST_F(CleanSamples, TheEpilogRemovesTheJobThatIsOverAndNoOther) {
+  run_sample("/etc/slurm/epilog.d/50-scr", "");
+  EXPECT_THAT(jobs_left(), ElementsAre("6", "7", "8", "9"));
+  run_sample("/etc/slurm/epilog.d/50-scr", "SLURM_JOB_ID=7");
+  EXPECT_THAT(jobs_left(), ElementsAre("6", "8", "9"));
+  run_sample("/etc/slurm/epilog.d/50-scr", "SLURM_JOB_ID=9");
+  EXPECT_THAT(jobs_left(), ElementsAre("6", "8", "9"));
+}
+
+TEST_F(CleanSamples, TheEpilogTellsTheSystemLogWhatItCouldNotRemove) {
+  write_text(cache("7") + "/scr.dataset.3/unknown", "not ours");
+  run_sample("/etc/slurm/epilog.d/50-scr", "SLURM_JOB_ID=7");
+  EXPECT_THAT(logged(), AllOf(HasSubstr("job 7: exit code 3"), HasSubstr("unknown")));
+}
+
+TEST_F(CleanSamples, ThePrologRemovesEveryDeadJob) {
+  run_sample("/etc/slurm/prolog.d/50-scr", "");
+  EXPECT_THAT(jobs_left(), ElementsAre("9"));
+  EXPECT_THAT(logged(), HasSubstr("removed job 7"));
+}
+
+TEST_F(CleanSamples, ThePrologOfASharedNodeSparesWhatMayStillBeWanted) {
+  run_sample("/etc/slurm/prolog.d/50-scr, on shared nodes", "");
+  EXPECT_THAT(jobs_left(), ElementsAre("6", "7", "9"));
+  EXPECT_THAT(logged(), HasSubstr("removed job 8"));
 }
 
 }  // namespace

@@ -1,0 +1,33 @@
+#include "core/routing/deletions.hpp"
+
+#include "core/base/log.hpp"
+#include "core/routing/marker_store.hpp"
+#include "flush/prefix_reader.hpp"
+
+namespace scr::routing {
+
+// A flushed file has the time of the one in the cache.
+Status take_away(FileSystem& fs, const std::string& prefix, const Marker& deleted) {
+  const std::string absolute = prefix + "/" + deleted.file;
+  auto info = fs.info(absolute);
+  if (info.status().code() == StatusCode::kNotFound) return {};
+  SCR_RETURN_IF_ERROR(info.status());
+  return info->mtime_ns > deleted.written ? Status() : fs.remove_if_exists(absolute);
+}
+
+Status take_away_deleted(FileSystem& fs, const std::string& prefix,
+                         const std::set<std::pair<int, std::int64_t>>& flushed) {
+  Status first;
+  const auto keep = [&](const Marker& marker) {
+    if (!marker.gone || !flushed.contains({marker.dataset, marker.created})) return true;
+    const auto location = flush::locate(fs, prefix, marker.file, marker.dataset);
+    if (location.ok() && location->file.contained()) return true;
+    Status status = take_away(fs, prefix, marker);
+    if (first.ok()) first = status;
+    return !status.ok();
+  };
+  Status swept = MarkerStore(fs, prefix).sweep(/*part=*/0, /*parts=*/1, keep);
+  return swept.ok() ? first : swept;
+}
+
+}  // namespace scr::routing

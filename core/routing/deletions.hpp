@@ -1,0 +1,24 @@
+// Files that a program deleted while they were only in the cache, and that a flush has brought to
+// their names after all: by a run that did not live to see it, or by a command that saves the
+// datasets of one (scr_postrun). Not collective; no program may be at work in the prefix directory.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "core/base/filesystem.hpp"
+#include "core/routing/marker.hpp"
+
+namespace scr::routing {
+
+// Takes the file of a note away, unless a newer one is at its name.
+Status take_away(FileSystem& fs, const std::string& prefix, const Marker& deleted);
+
+// The same for all files of these datasets (id and time of creation) that notes call deleted. In
+// containers they stay, and so do the notes, by which nobody finds them.
+Status take_away_deleted(FileSystem& fs, const std::string& prefix,
+                         const std::set<std::pair<int, std::int64_t>>& flushed);
+
+}  // namespace scr::routing
