@@ -3,10 +3,12 @@
 #include <set>
 
 #include "core/base/log.hpp"
+#include "flush/dataset_directory.hpp"
 #include "flush/fetch.hpp"
 #include "flush/intent.hpp"
 #include "flush/made_directories.hpp"
 #include "flush/rank2file.hpp"
+#include "flush/roll_forward.hpp"
 #include "flush/summary.hpp"
 
 namespace scr::flush {

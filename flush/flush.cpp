@@ -8,11 +8,14 @@
 #include "core/base/checksum.hpp"
 #include "core/base/hash_file.hpp"
 #include "core/base/log.hpp"
+#include "flush/clean_up.hpp"
+#include "flush/dataset_directory.hpp"
 #include "flush/flush_descriptor.hpp"
 #include "flush/index.hpp"
 #include "flush/intent.hpp"
 #include "flush/made_directories.hpp"
 #include "flush/parity.hpp"
+#include "flush/roll_forward.hpp"
 
 namespace scr::flush {
 
@@ -182,7 +185,8 @@ Status Flush::take_directory_alone(bool& resumed) {
     if (resumed) {
       // Ranks may have come to other nodes since, and so to other places in the containers.
       if (options_.containers) {
-        SCR_RETURN_IF_ERROR(forget_scavenged(fs_, prefix_, found, dataset_));
+        SCR_RETURN_IF_ERROR(
+            remove_scavenge_files(fs_, prefix_, found, dataset_, /*committed=*/false));
       }
       intent_ = std::move(*taken);
       directory_name_ = found;

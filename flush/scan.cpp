@@ -8,6 +8,7 @@
 #include "core/base/path.hpp"
 #include "core/base/text.hpp"
 #include "flush/flush.hpp"
+#include "flush/intent.hpp"
 #include "flush/rank_filemap.hpp"
 #include "redundancy/plan.hpp"
 

@@ -6,9 +6,13 @@
 
 #include "core/base/text.hpp"
 #include "core/mpi/single_communicator.hpp"
+#include "flush/clean_up.hpp"
+#include "flush/dataset_directory.hpp"
 #include "flush/flush.hpp"
 #include "flush/index.hpp"
+#include "flush/intent.hpp"
 #include "flush/parity.hpp"
+#include "flush/roll_forward.hpp"
 #include "flush/scavenge_shared.hpp"
 #include "flush/summary.hpp"
 

@@ -26,12 +26,6 @@ struct CachedDataset {
   std::string store = {};                    // the directory of its store; the same on all ranks
 };
 
-// Not collective, before a process that works alone deletes what its filemap lists of a dataset:
-// one that went past the cache may have been committed when its run was killed. Then its files are
-// not the cache's any more; its flush is ended. (A job of several processes has ended all such
-// flushes by then.)
-Status end_committed_bypass(Context& context, const Cache& cache, int dataset);
-
 // Collective. Ascending by id. Fails on all ranks if the cache holds a file-per-process dataset of
 // another number of ranks, without touching it; also if data that may be sound cannot be read
 // (an I/O error), redundancy cannot do without it, and no newer checkpoint takes its place.

@@ -1,6 +1,7 @@
 // Parity containers: every loss that the scheme bears is rebuilt byte by byte, every other is
 // refused.
 #include "flush/parity.hpp"
+#include "flush/clean_up.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/flush_file.hpp"
+#include "flush/clean_up.hpp"
 #include "flush/flush.hpp"
 #include "tests/unit/scavenge_fixture.hpp"
 

@@ -8,6 +8,7 @@
 #include "core/base/text.hpp"
 #include "flush/flush.hpp"
 #include "flush/intent.hpp"
+#include "flush/roll_forward.hpp"
 #include "flush/save.hpp"
 #include "flush/scavenge.hpp"
 #include "flush/summary.hpp"
