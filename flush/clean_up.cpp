@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/base/log.hpp"
+#include "core/base/path.hpp"
 #include "flush/dataset_directory.hpp"
 #include "flush/flush.hpp"
 #include "flush/index.hpp"
@@ -52,7 +53,7 @@ Status remove_scavenged(FileSystem& fs, const std::string& prefix, const std::st
   SCR_ASSIGN_OR_RETURN(const auto base, fs.open_directory(prefix, /*no_follow=*/false));
   SCR_ASSIGN_OR_RETURN(const auto opened, fs.open_directory(directory));
   return for_each_scavenged(fs, *opened, dataset, [&](const FileMeta& meta) -> Status {
-    directories.insert(directory_of(meta.file));
+    directories.insert(parent_of(meta.file));
     if (!meta.shared.empty())
       SCR_RETURN_IF_ERROR(remove_temporary(fs, *base, meta.shared, dataset));
     return remove_temporary(fs, *base, meta.file, dataset);
@@ -101,7 +102,7 @@ Status remove_begun(FileSystem& fs, const std::string& prefix, const std::string
   Status status = for_each_flushed_file(
       fs, prefix, prefix + "/.scr/" + directory_name, nullptr,
       [&](const std::string& base, const StoredFile& file) {
-        directories.insert(directory_of(file.file));
+        directories.insert(parent_of(file.file));
         return fs.remove_if_exists(base + "/" + temporary_name(file.file, owner));
       });
   // Without a plan no data was written; with a damaged one nobody knows its names.
@@ -168,7 +169,7 @@ Status remove_scavenge_files(FileSystem& fs, const std::string& prefix,
   SCR_RETURN_IF_ERROR(
       for_each_scavenged(fs, **opened, dataset, [&](const FileMeta& meta) -> Status {
         if (meta.shared.empty()) return {};
-        directories.insert(directory_of(meta.file));
+        directories.insert(parent_of(meta.file));
         return remove_temporary(fs, *base, meta.file, dataset);
       }));
   SCR_RETURN_IF_ERROR(remove_made(fs, prefix, directories));

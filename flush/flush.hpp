@@ -10,6 +10,7 @@
 //                          index
 // A run killed before the summary leaves temporary files only, which the same dataset's next flush
 // takes up again or clean_up() removes; killed later, roll_forward() ends what was begun.
+// flush_prepare.cpp has the first step, flush.cpp the others.
 #pragma once
 
 #include <memory>
@@ -113,6 +114,7 @@ class Flush {
   void share_bandwidth(Communicator& world);
   Status make_parents(Communicator& world);
   Status note_directories(Communicator& world, const std::vector<std::string>& made);
+  void add_task(const StoredFile& file, const std::string& cache_directory);
   void plan_files(const std::string& cache_directory);
   Status plan_containers(Communicator& world, Communicator& node,
                          const std::string& cache_directory);

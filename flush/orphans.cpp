@@ -116,7 +116,7 @@ Status remove_strays(FileSystem& fs, const std::string& prefix,
   std::set<std::string> directories;
   for (const StrayFile& stray : strays) {
     SCR_RETURN_IF_ERROR(fs.remove_if_exists(At(*opened, stray.file)));
-    directories.insert(directory_of(stray.file));
+    directories.insert(parent_of(stray.file));
     removed.push_back(stray);
   }
   return remove_made(fs, prefix, directories);

@@ -1,7 +1,7 @@
 // Restart from the cache: what SCR_Init does with the datasets that earlier runs left on the nodes.
 //
 // Newest first, each dataset is brought to where its ranks now run, and what is missing or damaged
-// is rebuilt with the redundancy descriptor that is stored with it (seed 004: scr_cache_rebuild).
+// is rebuilt with the redundancy descriptor that is stored with it.
 // Only the checkpoint that the run will restart from is read in full. Nothing is deleted but
 // datasets that were never complete: one that cannot be rebuilt stays until a newer one is
 // complete; and an older dataset with the id of one that is found to be restorable.

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "core/base/log.hpp"
+#include "core/base/path.hpp"
 #include "core/base/text.hpp"
 #include "core/runtime/file_mover.hpp"
 #include "flush/orphans.hpp"
@@ -50,8 +51,7 @@ void remove_leftovers(Context& context, const Cache& cache, int rank, int id) {
   std::set<std::string> folders = {""};
   for (const FileMeta& meta : entry.files) {
     files.insert(moving_name(meta.file));
-    const std::size_t slash = meta.file.rfind('/');
-    if (slash != std::string::npos) folders.insert(meta.file.substr(0, slash));
+    folders.insert(parent_of(meta.file));
   }
   for (const FileMeta& meta : entry.files) files.erase(meta.file);  // the program calls one so
   std::vector<std::string> starts;
@@ -72,8 +72,8 @@ LeftInPrefix left_in_prefix(Context& context, const Cache& cache,
     ++sums[0];
     if (entry.directory != context.job().prefix) continue;
     for (const FileMeta& meta : entry.files) {
-      const std::size_t slash = meta.file.rfind('/');
-      left.directories.insert(slash == std::string::npos ? "." : meta.file.substr(0, slash));
+      const std::string parent = parent_of(meta.file);
+      left.directories.insert(parent.empty() ? "." : parent);
     }
   }
   sums[1] = static_cast<std::int64_t>(left.directories.size());

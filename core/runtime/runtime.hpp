@@ -1,5 +1,5 @@
-// Runtime: the life of datasets in one process (DESIGN §2). One per process, shared by all front
-// ends.
+// Runtime: the life of datasets in one process (docs/design.md). One per process, shared by all
+// front ends.
 //
 // Functions are collective over the run unless they say otherwise, and return the same success or
 // failure on every rank. A call at the wrong moment fails at once, on the rank that makes it,

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/log.hpp"
+#include "core/base/path.hpp"
 #include "core/base/progress.hpp"
 #include "core/runtime/runtime.hpp"
 #include "flush/fetch.hpp"
@@ -368,7 +369,7 @@ Status Runtime::read_to_cache(const std::string& directory_name, const flush::Ra
       meta.file = file.file;
       meta.ranks = c.size();
       meta.original = c.job().prefix + "/" + file.file;
-      meta.path = meta.original.substr(0, meta.original.rfind('/'));
+      meta.path = parent_of(meta.original);
       meta.name = meta.original.substr(meta.original.rfind('/') + 1);
       entry.put(std::move(meta));
     }

@@ -185,13 +185,12 @@ Result<std::string> Runtime::route_for_writing(const std::string& absolute,
         "'{}' has a name that h5scr gives to redundancy data; give it another one", absolute));
   }
   FileSystem& fs = context_->fs();
-  const std::size_t slash = relative.rfind('/');
-  const std::string parent = slash == std::string::npos ? "" : relative.substr(0, slash);
+  const std::string parent = parent_of(relative);
   FileMeta meta;
   meta.file = relative;
   meta.ranks = context_->size();
   meta.original = absolute;
-  meta.path = absolute.substr(0, absolute.rfind('/'));
+  meta.path = parent_of(absolute);
   meta.name = absolute.substr(absolute.rfind('/') + 1);
   meta.shared = shared;
   const int id = writing_->dataset.id;
