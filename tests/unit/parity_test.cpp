@@ -1,7 +1,6 @@
 // Parity containers: every loss that the scheme bears is rebuilt byte by byte, every other is
 // refused.
 #include "flush/parity.hpp"
-#include "flush/clean_up.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -13,6 +12,7 @@
 #include <map>
 
 #include "core/base/faulty_filesystem.hpp"
+#include "flush/clean_up.hpp"
 #include "flush/fetch.hpp"
 #include "flush/flush.hpp"
 #include "tests/unit/redundancy_fixture.hpp"

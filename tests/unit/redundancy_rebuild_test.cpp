@@ -158,7 +158,6 @@ TEST(Rebuild, WithSeveralPiecesOfTheDefaultSizeToAChunk) {
 }
 
 // --- encode
-// ----------------------------------------------------------------------------------------
 
 TEST(Encode, RecordsTheChecksumOfEveryFileAndOfTheRedundancyFile) {
   for (const auto& [scheme, failures] :
@@ -273,7 +272,6 @@ TEST(Encode, AnUnsafePathFailsOnAllMembers) {
 }
 
 // --- who hosts whom
-// --------------------------------------------------------------------------------
 
 TEST(Rebuild, OneProcessHostsSeveralMembers) {
   struct Hosting {
