@@ -1,5 +1,5 @@
-// Containers: many files in few (seed 000). The files of a dataset form one long stream, node after
-// node; it is cut into containers of equal size, so a file is a list of segments.
+// Containers: many files in few, as SCR had them. The files of a dataset form one long stream, node
+// after node; it is cut into containers of equal size, so a file is a list of segments.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ std::vector<Segment> place_in_containers(std::uint64_t offset, std::uint64_t siz
                                          std::uint64_t container_size);
 
 // Collective: where the `bytes` of this rank start in the stream of all ranks, node after node: a
-// sum over each node, a scan over the nodes, a scan within the node (seed 000).
+// sum over each node, a scan over the nodes, a scan within the node.
 std::uint64_t offset_in_stream(Communicator& world, Communicator& node, std::uint64_t bytes);
 
 // Under the key SEG: 0, 1, ... -> FILE, OFFSET, LENGTH, CRC.

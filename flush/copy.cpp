@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/base/checksum.hpp"
+#include "core/base/file_checksum.hpp"
 #include "core/base/holes.hpp"
 #include "flush/pacer.hpp"
 
@@ -181,26 +182,15 @@ class Copier {
     return {};
   }
 
-  Result<std::uint32_t> checksum_of(File& file, std::uint64_t offset, std::uint64_t length) {
-    Crc32 crc;
-    for (std::uint64_t done = 0; done < length;) {
-      const auto part =
-          static_cast<std::size_t>(std::min<std::uint64_t>(length - done, buffer_.size()));
-      const std::span<std::byte> data(buffer_.data(), part);
-      SCR_RETURN_IF_ERROR(file.read_exactly(data, offset + done));
-      crc.update(data);
-      done += part;
-    }
-    return crc.value();
-  }
-
   // After a crash: the piece was written before, and both sides have the same checksum.
   Result<bool> is_there(File& source, std::uint64_t position, File& target, CopyPiece& piece) {
     SCR_ASSIGN_OR_RETURN(FileInfo info, target.info());
     if (info.size < piece.offset + piece.length) return false;
     SCR_RETURN_IF_ERROR(write_staged());  // the buffer is needed
-    SCR_ASSIGN_OR_RETURN(std::uint32_t there, checksum_of(target, piece.offset, piece.length));
-    SCR_ASSIGN_OR_RETURN(std::uint32_t here, checksum_of(source, position, piece.length));
+    SCR_ASSIGN_OR_RETURN(std::uint32_t there,
+                         checksum_range(target, piece.offset, piece.length, buffer_));
+    SCR_ASSIGN_OR_RETURN(std::uint32_t here,
+                         checksum_range(source, position, piece.length, buffer_));
     if (there != here) return false;
     piece.crc = here;
     progress_.bytes_done += piece.length;

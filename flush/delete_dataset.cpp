@@ -3,10 +3,13 @@
 #include <set>
 
 #include "core/base/log.hpp"
+#include "core/base/path.hpp"
+#include "flush/dataset_directory.hpp"
 #include "flush/fetch.hpp"
 #include "flush/intent.hpp"
 #include "flush/made_directories.hpp"
 #include "flush/rank2file.hpp"
+#include "flush/roll_forward.hpp"
 #include "flush/summary.hpp"
 
 namespace scr::flush {
@@ -42,7 +45,7 @@ Status delete_files(FileSystem& fs, const std::string& prefix, const std::string
       for (const StoredFile& file : list) {
         if (file.contained() || !file.fetch) continue;  // in the dataset's own directory
         note(delete_file(fs, prefix + "/" + file.file, file));
-        directories.insert(directory_of(file.file));
+        directories.insert(parent_of(file.file));
       }
     }
   }

@@ -5,10 +5,12 @@
 //   prepare  (collective)  takes a dataset directory below .scr and records there what will come
 //   copy     (local)       writes all data under temporary names, durably
 //   finish   (collective)  writes the summary (from here on the flush will be completed, by this
-//   run or a
-//                          later one), gives the files their names, adds the dataset to the index
+//   run
+//                          or a later one), gives the files their names, adds the dataset to the
+//                          index
 // A run killed before the summary leaves temporary files only, which the same dataset's next flush
 // takes up again or clean_up() removes; killed later, roll_forward() ends what was begun.
+// flush_prepare.cpp has the first step, flush.cpp the others.
 #pragma once
 
 #include <memory>
@@ -112,6 +114,7 @@ class Flush {
   void share_bandwidth(Communicator& world);
   Status make_parents(Communicator& world);
   Status note_directories(Communicator& world, const std::vector<std::string>& made);
+  void add_task(const StoredFile& file, const std::string& cache_directory);
   void plan_files(const std::string& cache_directory);
   Status plan_containers(Communicator& world, Communicator& node,
                          const std::string& cache_directory);
@@ -164,17 +167,5 @@ std::string temporary_name(const std::string& file, const DatasetDescriptor& dat
 // to containers in the dataset directory.
 std::vector<CopyPiece> places_of(const StoredFile& file, const DatasetDescriptor& dataset,
                                  const std::string& prefix, const std::string& directory);
-
-// Ends flushes that were cut after their summary was written, the newest first: renames what still
-// has its temporary name, adds the dataset to the index, unless a newer one there has the same
-// names. Ends deletions that were cut, too. Not collective: one
-// process. `rolled` gets the names of the datasets.
-Status roll_forward(FileSystem& fs, const std::string& prefix, std::vector<std::string>* rolled);
-
-// Removes what flushes left that were cut before their summary, but for those of the datasets
-// `keep` (by creation time), which will be taken up again, and scavenges that have all that is
-// needed: these stay for `scr_index --add`, as long as no newer checkpoint is complete. Not
-// collective.
-Status clean_up(FileSystem& fs, const std::string& prefix, std::span<const std::int64_t> keep);
 
 }  // namespace scr::flush

@@ -30,7 +30,7 @@ Result<LockedHashFile> open_list(FileSystem& fs, const std::string& prefix) {
 std::vector<std::string> with_those_above(const std::set<std::string>& directories) {
   std::set<std::string> names;
   for (std::string name : directories) {
-    for (; !name.empty(); name = directory_of(name)) {
+    for (; !name.empty(); name = parent_of(name)) {
       if (!names.insert(name).second) break;
     }
   }
@@ -74,17 +74,12 @@ MadeDirectories MadeDirectories::from_hash(const Hash& hash) {
   return list;
 }
 
-std::string directory_of(const std::string& file) {
-  const std::size_t slash = file.rfind('/');
-  return slash == std::string::npos ? std::string() : file.substr(0, slash);
-}
-
 Status make_missing(FileSystem& fs, const std::string& prefix, const Directory* opened,
                     const std::string& name, std::vector<std::string>& made) {
   const At at = opened != nullptr ? At(*opened, name) : At(prefix + "/" + name);
   Status status = fs.make_directory(at, 0777);
-  if (status.errno_value() == ENOENT && !directory_of(name).empty()) {
-    SCR_RETURN_IF_ERROR(make_missing(fs, prefix, opened, directory_of(name), made));
+  if (status.errno_value() == ENOENT && !parent_of(name).empty()) {
+    SCR_RETURN_IF_ERROR(make_missing(fs, prefix, opened, parent_of(name), made));
     status = fs.make_directory(at, 0777);
   }
   if (status.ok()) made.push_back(name);

@@ -41,7 +41,4 @@ Status note_made(FileSystem& fs, const std::string& prefix, const std::vector<st
 Status remove_made(FileSystem& fs, const std::string& prefix,
                    const std::set<std::string>& directories);
 
-// The directory of a file, both named below the prefix directory; empty if it is that itself.
-std::string directory_of(const std::string& file);
-
 }  // namespace scr::flush

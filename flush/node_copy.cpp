@@ -56,11 +56,6 @@ bool is_cached(const FilemapEntry& entry, const NodeJob& job) {
   return !entry.directory.empty() && !relative_to(entry.directory, job.prefix);
 }
 
-std::string parent_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string::npos ? std::string() : path.substr(0, slash);
-}
-
 class NodeCopier {
  public:
   NodeCopier(FileSystem& fs, const NodeJob& job, const NodeCopyRequest& request, NodeReport& report)

@@ -1,6 +1,6 @@
 // NodeCopy: what scr_copy does on one node at the end of an allocation, without MPI and without the
 // program: it brings the cached files of a dataset, as the node's filemaps list them, to the prefix
-// directory, laid out as a flush would (seed 003).
+// directory, laid out as a flush would.
 //
 // Files keep their temporary names: whether the dataset is whole is decided when all nodes are done
 // (scavenge.hpp). Every byte is read once, its checksum computed on the way and compared with the

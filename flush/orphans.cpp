@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/base/path.hpp"
+#include "flush/dataset_directory.hpp"
 #include "flush/flush.hpp"
 #include "flush/intent.hpp"
 #include "flush/made_directories.hpp"
@@ -15,15 +16,12 @@ namespace {
 // A summary that cannot be read now may be there all the same: that is an error, not a no.
 Result<bool> is_committed(FileSystem& fs, const std::string& prefix,
                           const DatasetDescriptor& dataset) {
-  const std::string start = fmt::format("scr.dataset.{}", dataset.id);
-  SCR_ASSIGN_OR_RETURN(const auto entries, fs.list(prefix + "/.scr"));
-  for (const DirectoryEntry& entry : entries) {
-    if (entry.type != FileInfo::Type::kDirectory || !entry.name.starts_with(start)) continue;
-    const auto summary = read_summary(fs, prefix + "/.scr/" + entry.name);
+  SCR_ASSIGN_OR_RETURN(const auto names, dataset_directories(fs, prefix));
+  for (const std::string& name : names) {
+    if (!is_directory_of(name, dataset.id)) continue;
+    const auto summary = read_summary(fs, prefix + "/.scr/" + name);
     if (summary.ok() && summary->dataset.created == dataset.created) return true;
-    const StatusCode code = summary.status().code();
-    if (!summary.ok() && code != StatusCode::kNotFound && code != StatusCode::kCorrupt)
-      return summary.status();
+    if (!summary.ok() && !commits_nothing(summary.status())) return summary.status();
   }
   return false;
 }
@@ -42,10 +40,6 @@ Status remove_from(FileSystem& fs, const Directory& prefix, const std::string& d
   }
   return {};
 }
-
-}  // namespace
-
-namespace {
 
 // What the names of temporary files of one dataset end with.
 std::string name_end_of(const DatasetDescriptor& dataset) {
@@ -70,11 +64,9 @@ std::string name_end_of(const std::string& name) {
 // whose files cannot be read may be anybody's, which is an error.
 Result<std::set<std::string>> wanted_name_ends(FileSystem& fs, const std::string& prefix) {
   std::set<std::string> ends;
-  SCR_ASSIGN_OR_RETURN(const auto entries, fs.list(prefix + "/.scr"));
-  for (const DirectoryEntry& entry : entries) {
-    if (entry.type != FileInfo::Type::kDirectory || !entry.name.starts_with("scr.dataset."))
-      continue;
-    const std::string directory = prefix + "/.scr/" + entry.name;
+  SCR_ASSIGN_OR_RETURN(const auto names, dataset_directories(fs, prefix));
+  for (const std::string& name : names) {
+    const std::string directory = prefix + "/.scr/" + name;
     const auto intent = read_intent(fs, directory);
     const auto summary = read_summary(fs, directory);
     if (intent.ok()) ends.insert(name_end_of(intent->dataset));
@@ -124,7 +116,7 @@ Status remove_strays(FileSystem& fs, const std::string& prefix,
   std::set<std::string> directories;
   for (const StrayFile& stray : strays) {
     SCR_RETURN_IF_ERROR(fs.remove_if_exists(At(*opened, stray.file)));
-    directories.insert(directory_of(stray.file));
+    directories.insert(parent_of(stray.file));
     removed.push_back(stray);
   }
   return remove_made(fs, prefix, directories);

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "core/base/checksum.hpp"
+#include "core/base/file_checksum.hpp"
 #include "core/base/log.hpp"
 #include "redundancy/combination.hpp"
 
@@ -224,7 +225,6 @@ Result<std::vector<std::uint32_t>> ParityWriter::collect(Communicator& world,
 }
 
 // --- repair
-// -------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -243,20 +243,6 @@ Result<SegmentMap> read_segments(FileSystem& fs, const std::string& directory) {
     }
   }
   return map;
-}
-
-Result<std::uint32_t> checksum_range(File& file, std::uint64_t offset, std::uint64_t length,
-                                     std::vector<std::byte>& buffer) {
-  Crc32 crc;
-  for (std::uint64_t done = 0; done < length;) {
-    const auto part =
-        static_cast<std::size_t>(std::min<std::uint64_t>(length - done, buffer.size()));
-    const std::span<std::byte> data(buffer.data(), part);
-    SCR_RETURN_IF_ERROR(file.read_exactly(data, offset + done));
-    crc.update(data);
-    done += part;
-  }
-  return crc.value();
 }
 
 Status verify_segments(FileSystem& fs, const std::string& path,

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/base/checksum.hpp"
+#include "core/base/file_checksum.hpp"
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
 #include "core/base/text.hpp"
@@ -24,16 +25,16 @@ namespace scr::flush {
 namespace {
 
 // --- whom to trust
-// ---------------------------------------------------------------------------------------
 
-std::string parent_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == 0 ? "/" : path.substr(0, slash);
+// Of an absolute path.
+std::string directory_above(const std::string& path) {
+  const std::string parent = parent_of(path);
+  return parent.empty() ? "/" : parent;
 }
 
 // The owner of the file, of the nearest directory above it if there is no such file.
 Result<uid_t> owner_of(FileSystem& fs, const std::string& path) {
-  for (std::string at = path;; at = parent_of(at)) {
+  for (std::string at = path;; at = directory_above(at)) {
     const Result<FileInfo> found = fs.info(at, /*follow=*/at != path);
     if (found.ok()) return found->uid;
     if (found.status().code() != StatusCode::kNotFound || at == "/") return found.status();
@@ -65,7 +66,6 @@ std::string fault_of(const FileInfo& metadata, const FileInfo& prefix, uid_t fil
 }
 
 // --- what is in a prefix directory
-// ------------------------------------------------------------------
 
 // The files of one dataset by name, read block by block as far as needed.
 class Listing {
@@ -246,7 +246,6 @@ class Catalog {
 };
 
 // --- what a process remembers
-// -----------------------------------------------------------------------
 
 struct Memory {
   std::mutex catalogs_mutex;
@@ -279,23 +278,15 @@ Status verify_once(const std::string& path, const std::string& fingerprint,
 }
 
 // --- opening
-// -----------------------------------------------------------------------------------------
 
 Status verify_plain(File& file, const StoredFile& expected) {
   std::vector<std::byte> buffer(std::size_t{1} << 20U);
-  Crc32 sum;
-  for (std::uint64_t done = 0; done < expected.size;) {
-    const auto part =
-        static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), expected.size - done));
-    SCR_RETURN_IF_ERROR(file.read_exactly(std::span(buffer).first(part), done));
-    sum.update(std::span(buffer).first(part));
-    done += part;
-  }
-  if (sum.value() == expected.crc) return {};
+  SCR_ASSIGN_OR_RETURN(const std::uint32_t found, checksum_range(file, 0, expected.size, buffer));
+  if (found == expected.crc) return {};
   return corrupt(
       fmt::format("'{}' has the checksum {} instead of {}: it is damaged, or was changed "
                   "since it was flushed",
-                  file.path(), crc32_to_text(sum.value()), crc32_to_text(expected.crc)));
+                  file.path(), crc32_to_text(found), crc32_to_text(expected.crc)));
 }
 
 Result<std::unique_ptr<File>> open_plain(FileSystem& fs, const std::string& prefix,
@@ -346,7 +337,7 @@ Result<std::string> find_prefix(FileSystem& fs, const std::string& absolute_path
   std::optional<uid_t> owner;
   std::string directory = absolute_path;
   do {
-    directory = parent_of(directory);
+    directory = directory_above(directory);
     const std::string base = directory == "/" ? "" : directory;
     const Result<FileInfo> metadata = fs.info(base + "/.scr");
     // A directory that we may not search has nothing for us.

@@ -1,5 +1,5 @@
 // Rank filemaps: what scr_copy has brought of a rank to the dataset directory in the prefix
-// (`<rank>.scrfilemap`, seed 003, docs/formats/filemap.md).
+// (`<rank>.scrfilemap`, docs/formats/filemap.md).
 //
 // A file is listed before it is copied and marked COMPLETE when its copy is durable and has the
 // right checksum, so a copy killed at any instant leaves nothing that is not listed, and nothing

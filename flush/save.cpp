@@ -12,6 +12,7 @@
 #include "core/base/text.hpp"
 #include "flush/flush.hpp"
 #include "flush/index.hpp"
+#include "flush/roll_forward.hpp"
 
 namespace scr::flush {
 

@@ -38,8 +38,8 @@ struct SaveRequest {
   std::vector<std::string> nodes;  // to ask; those that do not answer count as down
   std::set<std::string> down;      // known to be
   // Starts scr_copy with a command on nodes, each of which reports under its name in this list, and
-  // waits for all of them; what fails there shows in
-  // the reports, so only a failure that concerns all is returned.
+  // waits for all of them; what fails there shows in the reports, so only a failure that concerns
+  // all is returned.
   std::function<Status(const std::vector<std::string>& nodes, const NodeCommand& command)> run;
   CopyOptions copy;
   std::optional<int> dataset = {};  // only this one, whether it has to be kept or not

@@ -8,6 +8,7 @@
 #include "core/base/path.hpp"
 #include "core/base/text.hpp"
 #include "flush/flush.hpp"
+#include "flush/intent.hpp"
 #include "flush/rank_filemap.hpp"
 #include "redundancy/plan.hpp"
 
@@ -198,7 +199,6 @@ class Scanner {
       scanned.bearable = redundancy::is_bearable(scanned.set, scanned.lost);
       if (scanned.needed && !scanned.bearable) why += in_words(scanned);
     }
-    std::uint64_t alone = 0;
     RankRanges lost;
     for (const auto& [first, last] : scan_.missing.ranges()) {
       // The ranks of the sets cut a range into pieces; what is left has nobody.
@@ -210,8 +210,7 @@ class Scanner {
       }
       if (next <= last) lost.add(next, last);
     }
-    alone = lost.count();
-    if (alone > 0)
+    if (lost.count() > 0)
       why +=
           fmt::format("; of rank {} there is neither a copy nor redundancy data", lost.to_text());
     if (!why.empty()) scan_.why_unrecoverable = why.substr(2);

@@ -1,5 +1,4 @@
-// Scan: what scr_copy has brought of a dataset to its directory in the prefix, and what is missing
-// (the scan hash of seed 003).
+// Scan: what scr_copy has brought of a dataset to its directory in the prefix, and what is missing.
 //
 // Rank filemaps are read and compared with the files beside them: names, types and sizes, and the
 // headers of redundancy files; checksums were compared when the files were copied. Everything in

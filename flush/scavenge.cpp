@@ -6,9 +6,13 @@
 
 #include "core/base/text.hpp"
 #include "core/mpi/single_communicator.hpp"
+#include "flush/clean_up.hpp"
+#include "flush/dataset_directory.hpp"
 #include "flush/flush.hpp"
 #include "flush/index.hpp"
+#include "flush/intent.hpp"
 #include "flush/parity.hpp"
+#include "flush/roll_forward.hpp"
 #include "flush/scavenge_shared.hpp"
 #include "flush/summary.hpp"
 
@@ -42,8 +46,8 @@ RankFiles stored_files(const ScannedRank& rank) {
   return files;
 }
 
-// Redundancy files that were needed stay, beside the summary: a fetch passes over them (NOFETCH of
-// seed 003). Copies of other ranks' files (PARTNER) do not: those files are there themselves.
+// Redundancy files that were needed stay, beside the summary: a fetch passes over them (NOFETCH).
+// Copies of other ranks' files (PARTNER) do not: those files are there themselves.
 void add_redundancy(const ScannedRank& rank, RankFiles& files) {
   for (const FileMeta& meta : rank.entry.files) {
     const bool parity = meta.type == FileType::kXor || meta.type == FileType::kReedSolomon;

@@ -1,5 +1,5 @@
 // Scavenge: makes a dataset of the prefix directory out of what scr_copy has brought there from the
-// nodes (seed 003). One process, without MPI.
+// nodes. One process, without MPI.
 //
 //   begin     takes a dataset directory below .scr, or that of a flush or scavenge that was cut
 //   (scr_copy on every node, scan: scan.hpp)

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/base/checksum.hpp"
+#include "core/base/file_checksum.hpp"
 #include "core/base/path.hpp"
 #include "core/base/text.hpp"
 #include "core/mpi/single_communicator.hpp"
@@ -203,7 +204,7 @@ class Rebuilder {
   Status make_parents(const FilemapEntry& entry) {
     std::vector<std::string> made;
     for (const FileMeta& meta : entry.files) {
-      const std::string parent = directory_of(meta.file);
+      const std::string parent = parent_of(meta.file);
       if (meta.type != FileType::kFull || lies_in_container(scan_.layout, meta) || parent.empty())
         continue;
       SCR_RETURN_IF_ERROR(make_missing(fs_, prefix_path_, prefix_.get(), parent, made));
@@ -319,9 +320,8 @@ class Rebuilder {
       } else {
         const At at(*prefix_, temporary_name(meta.file, scan_.dataset()));
         SCR_RETURN_IF_ERROR(fs_.sync_file(at));
-        const std::size_t slash = meta.file.rfind('/');
-        SCR_RETURN_IF_ERROR(fs_.sync_directory(
-            At(*prefix_, slash == std::string::npos ? "." : meta.file.substr(0, slash))));
+        const std::string parent = parent_of(meta.file);
+        SCR_RETURN_IF_ERROR(fs_.sync_directory(At(*prefix_, parent.empty() ? "." : parent)));
       }
       FileMeta* listed = scanned.entry.find(meta.file);
       *listed = meta;
@@ -342,16 +342,7 @@ class Rebuilder {
     std::uint64_t offset = 0;
     std::uint32_t whole = 0;
     for (Segment& segment : segments) {
-      Crc32 crc;
-      for (std::uint64_t done = 0; done < segment.length;) {
-        const std::span<std::byte> part(
-            buffer.data(), static_cast<std::size_t>(
-                               std::min<std::uint64_t>(buffer.size(), segment.length - done)));
-        SCR_RETURN_IF_ERROR(file->read_exactly(part, offset + done));
-        crc.update(part);
-        done += part.size();
-      }
-      segment.crc = crc.value();
+      SCR_ASSIGN_OR_RETURN(segment.crc, checksum_range(*file, offset, segment.length, buffer));
       whole = crc32_combine(whole, segment.crc, segment.length);
       offset += segment.length;
     }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/checksum.hpp"
+#include "core/base/file_checksum.hpp"
 #include "core/base/text.hpp"
 #include "core/mpi/single_communicator.hpp"
 #include "flush/confined_files.hpp"
@@ -162,15 +163,8 @@ class LogReplayer {
   Result<bool> is_right(const Log& log) const {
     SCR_ASSIGN_OR_RETURN(const auto file, open_log(log));
     std::vector<std::byte> buffer(kReadSize);
-    Crc32 crc;
-    for (std::uint64_t done = 0; done < log.meta->size;) {
-      const std::span part =
-          std::span(buffer).first(std::min<std::uint64_t>(buffer.size(), log.meta->size - done));
-      SCR_RETURN_IF_ERROR(file->read_exactly(part, done));
-      crc.update(part);
-      done += part.size();
-    }
-    return crc.value() == log.meta->crc;
+    SCR_ASSIGN_OR_RETURN(const std::uint32_t crc, checksum_range(*file, 0, log.meta->size, buffer));
+    return crc == log.meta->crc;
   }
 
   FileSystem& fs_;

@@ -7,9 +7,11 @@
 
 #include "core/base/log.hpp"
 #include "core/routing/marker.hpp"
+#include "flush/dataset_directory.hpp"
 #include "flush/flush.hpp"
 #include "flush/index.hpp"
 #include "flush/intent.hpp"
+#include "flush/roll_forward.hpp"
 
 namespace scr::flush {
 

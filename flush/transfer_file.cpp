@@ -59,7 +59,7 @@ Result<std::string> absolute_path(std::string path) {
   return path;
 }
 
-// One file that gets all bytes: the form of seed 001. Its checksum is that of the source.
+// One file that gets all bytes: the form of the SCR manual. Its checksum is that of the source.
 bool is_plain(const CopyTask& task) {
   return task.pieces.size() == 1 && task.pieces[0].offset == 0 &&
          task.pieces[0].length == task.size;

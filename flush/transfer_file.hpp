@@ -1,5 +1,5 @@
-// The transfer file: what the scr_transfer daemon of a node is to copy, and how far it is (seed 001
-// §9.7).
+// The transfer file: what the scr_transfer daemon of a node is to copy, and how far it is (SCR
+// manual §9.7).
 //
 // One in the control directory of each node. Processes of the job add transfers, each the part of
 // one process in the flush of one dataset; the daemon marks what it has done; the process takes its

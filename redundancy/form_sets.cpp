@@ -11,8 +11,6 @@
 namespace scr::redundancy {
 namespace {
 
-constexpr int kMostReedSolomonMembers = 256;
-
 RedundancySet single_set(const Communicator& world, const SetRequest& request) {
   RedundancySet set;
   set.id = world.rank();
@@ -93,7 +91,6 @@ RedundancySet complete(const LevelSet& level, const SetRequest& request) {
 }
 
 // --- guests
-// -----------------------------------------------------------------------------------------
 
 template <typename T>
 std::vector<std::byte> bytes_of(std::span<const T> values) {
@@ -208,8 +205,7 @@ void warn_of_fewer_failures(Communicator& world, const SetRequest& request, int 
   if (fewest >= request.failures || world.rank() != 0) return;
   log::warning(
       "some redundancy sets bear {} failures, not the {} of SCR_SET_FAILURES: for those more "
-      "failure "
-      "groups (nodes) are needed",
+      "failure groups (nodes) are needed",
       fewest, request.failures);
 }
 

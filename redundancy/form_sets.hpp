@@ -1,4 +1,4 @@
-// Set formation: divides the ranks of a run into redundancy sets (seed 001 §7.3, DESIGN §7).
+// Set formation: divides the ranks of a run into redundancy sets (SCR manual §7.3, docs/design.md).
 #pragma once
 
 #include <string>

@@ -96,7 +96,6 @@ Status check_chunk(const RedundancyHeader& header) {
 }  // namespace
 
 // --- members
-// --------------------------------------------------------------------------------------
 
 Hash member_to_hash(const RedundancySet& set, const MemberFiles& member) {
   Hash hash;
@@ -153,7 +152,6 @@ bool keeps_metadata(const RedundancySet& set, int keeper, int member) {
 }
 
 // --- headers
-// --------------------------------------------------------------------------------------
 
 std::uint64_t RedundancyHeader::payload_size() const {
   return set.scheme == Scheme::kPartner ? chunk : chunk * static_cast<std::uint64_t>(set.failures);

@@ -10,7 +10,8 @@
 //     member 2          d0 d1 P  d2         member 2          d0 P1 P0 d1
 //     member 3          d0 d1 d2 P          member 3          d0 d1 P1 P0
 //
-// For k=1 this is the layout of seed 001 §7.3.1 (the zero-padded chunk of member r is in stripe r).
+// For k=1 this is the layout of the SCR manual §7.3.1 (the zero-padded chunk of member r is in
+// stripe r).
 #pragma once
 
 #include <algorithm>

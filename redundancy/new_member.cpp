@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/base/hash_file.hpp"
+#include "core/base/path.hpp"
 #include "redundancy/member_io.hpp"
 
 namespace scr::redundancy {
@@ -70,8 +71,8 @@ Status NewMember::publish() {
 }
 
 Status NewMember::publish(const std::string& name, std::size_t file) {
-  if (const auto slash = name.rfind('/'); slash != std::string::npos) {
-    SCR_RETURN_IF_ERROR(fs_.make_directories(At(*member_.directory, name.substr(0, slash))));
+  if (const std::string parent = parent_of(name); !parent.empty()) {
+    SCR_RETURN_IF_ERROR(fs_.make_directories(At(*member_.directory, parent)));
   }
   return fs_.rename(At(*member_.directory, temporary_name(file)), At(*member_.directory, name));
 }

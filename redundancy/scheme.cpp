@@ -11,9 +11,6 @@
 namespace scr::redundancy {
 namespace {
 
-// A code word over bytes has at most this many positions.
-constexpr int kMostReedSolomonMembers = 256;
-
 std::string_view file_suffix(Scheme scheme) {
   switch (scheme) {
     case Scheme::kSingle:

@@ -20,6 +20,9 @@ std::string_view scheme_name(Scheme scheme);  // SINGLE, PARTNER, XOR, RS
 Result<Scheme> parse_scheme(std::string_view name);
 FileType redundancy_file_type(Scheme scheme);
 
+// A code word over bytes has at most this many positions.
+inline constexpr int kMostReedSolomonMembers = 256;
+
 struct Member {
   int rank = 0;      // rank in the run that wrote the dataset
   std::string host;  // where it ran then, for messages

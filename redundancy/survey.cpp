@@ -42,7 +42,6 @@ Status compare_header(const RedundancySet& set, const HostedMember& member,
 }
 
 // --- messages
-// --------------------------------------------------------------------------------------
 
 Hash report(const RedundancySet& set, const Inspected& member) {
   Hash hash;
@@ -155,7 +154,6 @@ Result<std::vector<std::uint64_t>> totals_of(const RedundancySet& set, const Sur
 }  // namespace
 
 // --- the survey
-// ------------------------------------------------------------------------------------
 
 bool Survey::any_lost() const { return std::ranges::count(lost, true) != 0; }
 

@@ -14,12 +14,10 @@ using scr::job::NeededDirectory;
 constexpr const char* kName = "scr_check_node";
 constexpr const char* kFooter =
     "DIR must exist, a file must be writable in it, and its storage must be as large as BYTES, "
-    "such "
-    "as 100GB.\n"
+    "such as 100GB.\n"
     "Without --cntl and --cache the directories of the configuration are tested. Prints PASS, or "
     "FAIL and the\nreasons. Exit codes: 0 the node can be used; 1 it cannot; 2 wrong use; 3 it "
-    "cannot "
-    "be told: the\nconfiguration has errors.";
+    "cannot be told: the\nconfiguration has errors.";
 constexpr int kCannotTell = 3;
 
 struct Arguments {

@@ -18,8 +18,7 @@ using scr::job::JobSettings;
 constexpr const char* kName = "scr_halt";
 constexpr const char* kFooter =
     "Without a condition the job stops after its next checkpoint. A program stops when a "
-    "checkpoint "
-    "is complete\n"
+    "checkpoint is complete\n"
     "and its copy is in the prefix directory; scr_run does not start it again while a condition "
     "holds. It needs\n"
     "SCR_HALT_EXIT=1, which scr_run sets, or a program that asks SCR_Should_exit.\n"

@@ -60,8 +60,7 @@ Status send(FileSystem& fs, const std::string& control, scr::flush::TransferComm
 int main(int argc, char** argv) {
   CLI::App app{
       "Copies datasets from the cache of this node to the prefix directory in the background, as "
-      "the "
-      "transfer file in CONTROL tells. Goes on when the program dies."};
+      "the transfer file in CONTROL tells. Goes on when the program dies."};
   app.footer(
       "CONTROL is <SCR_CNTL_BASE>/<user>/scr.<job id>; it may be made later. SIGTERM ends the "
       "daemon after\n"

@@ -1,5 +1,5 @@
 // The runtime of programs that do not call SCR_*: started and ended with MPI, told of the program's
-// collective calls (DESIGN §3).
+// collective calls (docs/design.md, "Collective points").
 #include "core/api/mpi_hooks.h"
 
 #include <algorithm>

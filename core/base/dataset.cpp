@@ -49,7 +49,7 @@ Result<DatasetDescriptor> DatasetDescriptor::from_hash(const Hash& hash) {
     SCR_ASSIGN_OR_RETURN(dataset.checkpoint, require_count(hash, "CKPT"));
   }
   dataset.output = hash.value("OUTPUT") == "1";
-  if (hash.contains("RANKS")) {  // our addition to the descriptor of the seeds
+  if (hash.contains("RANKS")) {  // our addition to SCR's descriptor
     SCR_ASSIGN_OR_RETURN(dataset.ranks, require_count(hash, "RANKS"));
   }
   SCR_ASSIGN_OR_RETURN(dataset.size, hash.require_uint("SIZE"));

@@ -58,7 +58,6 @@ void check_field(const DescriptorKind& kind, const Word& word, LineErrors& error
 }
 
 // --- all lines together
-// ---------------------------------------------------------------------------
 
 std::set<std::string_view> group_names(const Descriptors& descriptors) {
   std::set<std::string_view> names = {kNode, kWorld};

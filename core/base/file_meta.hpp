@@ -1,4 +1,4 @@
-// FileMeta: what h5scr knows of one file of a dataset (seed 001 §5, 003): docs/formats/filemap.md.
+// FileMeta: what h5scr knows of one file of a dataset (SCR manual §5): docs/formats/filemap.md.
 #pragma once
 
 #include <cstdint>

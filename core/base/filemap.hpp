@@ -2,10 +2,10 @@
 // them.
 //
 // Each process keeps its own filemap on disk, in the control directory, and brings it up to date
-// *before* a file is created and *after* one is deleted (seed 001 §4.1): a file in the cache is
+// *before* a file is created and *after* one is deleted (SCR manual §4.1): a file in the cache is
 // always listed, while a listed file may be missing. The master filemap lists the filemap files of
 // a node. The same form, without directory and redundancy descriptor, is the rank filemap that lies
-// beside scavenged files in the prefix (seed 003).
+// beside scavenged files in the prefix.
 // Format: docs/formats/filemap.md. Not thread-safe.
 #pragma once
 
@@ -26,7 +26,7 @@ inline constexpr std::string_view kMasterFilemapName = "filemap.scrinfo";
 // "filemap_<generation>_<n>.scrinfo": n counts the processes of a node from 0; each run uses names
 // of a new generation and then replaces the master filemap, so that no instant loses an entry.
 std::string filemap_name(std::uint64_t generation, int local_rank);
-// True for names that filemap_name() gives, and for those without generation (seed 001 §9.3).
+// True for names that filemap_name() gives, and for those without generation (SCR manual §9.3).
 bool is_filemap_name(std::string_view name);
 
 // The files of one rank (of the run that wrote them) in one dataset.

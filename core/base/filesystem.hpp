@@ -188,7 +188,6 @@ class FileSystem {
   virtual Result<SpaceInfo> space(const At& at) = 0;
 
   // --- built from the above
-  // -----------------------------------------------------------------------
   Result<bool> exists(const At& at);
   // The path without symbolic links, `.` and `..`; everything on it must exist.
   Result<std::string> real_path(const std::string& absolute);

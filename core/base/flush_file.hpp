@@ -1,4 +1,4 @@
-// The flush file: where each dataset of a job is, cache or prefix (seed 001 §9.4).
+// The flush file: where each dataset of a job is, cache or prefix (SCR manual §9.4).
 //
 // The master process of each node keeps it in the control directory. At the end of an allocation it
 // tells scr_scavenge, scr_clean and the like whether a dataset still has to be brought to the

@@ -1,4 +1,4 @@
-// The halt file: when a run should stop (seed 001 §9.5).
+// The halt file: when a run should stop (SCR manual §9.5).
 //
 // It lies in the prefix (`.scr/halt.scr`), since commands on other nodes change it (scr_halt) while
 // a run looks at it after each checkpoint. Readers take no lock, for the file is replaced as a

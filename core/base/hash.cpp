@@ -210,7 +210,6 @@ bool Hash::operator==(const Hash& other) const {
 }
 
 // --- key/value helpers
-// ------------------------------------------------------------------------------
 
 const Hash* Hash::get_kv(std::string_view key, std::string_view value) const {
   const Hash* below = get(key);
@@ -241,7 +240,6 @@ void Hash::unset_kv_int(std::string_view key, std::int64_t value) {
 }
 
 // --- single values
-// ----------------------------------------------------------------------------------
 
 void Hash::set_value(std::string_view key, std::string_view value) {
   Hash leaf;
@@ -276,7 +274,6 @@ Result<std::uint64_t> Hash::require_uint(std::string_view key) const {
 }
 
 // --- format functions
-// -------------------------------------------------------------------------------
 
 namespace {
 
@@ -413,7 +410,6 @@ const Hash* Hash::getf(const char* format, ...) const {
 }
 
 // --- order
-// ------------------------------------------------------------------------------------------
 
 template <typename Before>
 void Hash::sort_by(Before before) {
@@ -453,7 +449,6 @@ std::vector<std::int64_t> Hash::int_keys() const {
 }
 
 // --- text
-// -------------------------------------------------------------------------------------------
 
 namespace {
 

@@ -1,4 +1,4 @@
-// Hash: the tree of strings that every h5scr file and message is made of (seed: SCR hash objects).
+// Hash: the tree of strings that every h5scr file and message is made of (SCR hash objects).
 //
 // A hash is a list of elements; each has a key (any string without a NUL byte, unique in its hash)
 // and a value, which is again a hash. A plain value such as "SIZE = 1024" is the element SIZE whose

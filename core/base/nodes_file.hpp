@@ -1,4 +1,4 @@
-// The nodes file: how many nodes the last run used (seed 001 §9.6).
+// The nodes file: how many nodes the last run used (SCR manual §9.6).
 //
 // The master process of each node writes it to the control directory; scr_run compares the number
 // with the nodes that are still healthy before it starts the next run. Format: the key NODES with

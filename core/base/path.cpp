@@ -127,6 +127,11 @@ std::optional<std::string> relative_to(std::string_view path, std::string_view b
   return std::string(path.substr(1));
 }
 
+std::string parent_of(std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? std::string() : std::string(path.substr(0, slash));
+}
+
 std::string path_beside(const std::string& path, std::string_view beginning,
                         std::string_view ending) {
   const std::size_t slash = path.rfind('/');

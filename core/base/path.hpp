@@ -1,6 +1,7 @@
 // Safe paths: what may be done with a path that came from a file, and where h5scr may put files.
 //
-// The first three functions look at text only and touch no file; all are thread-safe.
+// Those before prepare_private_directory() look at text only and touch no file; all are
+// thread-safe.
 #pragma once
 
 #include <memory>
@@ -28,6 +29,9 @@ Result<std::string> normalize(std::string_view path);
 // If `path` is `base` or inside it, the way from `base` to it ("." if they are the same). Both must
 // be normalised.
 std::optional<std::string> relative_to(std::string_view path, std::string_view base);
+
+// The directory of a file: what is before the last slash; empty if there is none.
+std::string parent_of(std::string_view path);
 
 // The path of a file beside another one: its name between a beginning and an ending, cut and with a
 // checksum where a file system would find it too long.

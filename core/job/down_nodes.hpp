@@ -1,8 +1,8 @@
 // Which nodes of a job cannot be used, and why.
 //
-// The tests of seed 001 §11.2.3, cheapest first; a node that failed one is not asked again: nodes
-// that the user excludes or names, nodes that the batch system takes for down, no answer to ping,
-// and the node's own check of its directories (scr_check_node).
+// The tests of the SCR manual §11.2.3, cheapest first; a node that failed one is not asked again:
+// nodes that the user excludes or names, nodes that the batch system takes for down, no answer to
+// ping, and the node's own check of its directories (scr_check_node).
 #pragma once
 
 #include <chrono>

@@ -182,7 +182,6 @@ Words LaunchCommand::words() const {
 }
 
 // ---- options that name nodes
-// ---------------------------------------------------------------------
 
 std::vector<LaunchCommand::Option> LaunchCommand::find(
     const std::vector<std::string>& names) const {

@@ -51,7 +51,6 @@ std::string tool(std::string_view name) {
 }  // namespace
 
 // ---- before the first run
-// ------------------------------------------------------------------------
 
 Result<RunLoop> RunLoop::prepare(const JobSettings& job, LaunchCommand command, Hdf5Way hdf5,
                                  RunLoopOptions options) {
@@ -140,7 +139,6 @@ std::int64_t RunLoop::runs() const {
 }
 
 // ---- the loop
-// ------------------------------------------------------------------------------------
 
 std::optional<std::string> RunLoop::reason_to_stop(HaltQuestion question) {
   if (caught_signal != 0) return fmt::format("signal {}", caught_signal.load());
@@ -319,7 +317,6 @@ void RunLoop::end_leftovers(const Hosts& hosts) {
 }
 
 // ---- around the runs
-// -----------------------------------------------------------------------------
 
 CachedCheckpoint RunLoop::newest_in_cache() {
   CachedCheckpoint newest;
@@ -391,7 +388,6 @@ void RunLoop::post_run() {
 }
 
 // ---- drill
-// ---------------------------------------------------------------------------------------
 
 // What the loss of a node does: its processes and its storage are gone.
 void RunLoop::lose_a_node() {

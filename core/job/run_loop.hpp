@@ -1,5 +1,5 @@
 // Starts a program, starts it again after a failure on the nodes that are left, and saves its last
-// checkpoint in the end: what scr_run does (seed 001 §11.3).
+// checkpoint in the end: what scr_run does (SCR manual §11.3).
 //
 // One per process: it takes over SIGTERM, SIGINT and SIGHUP, which end the program and the loop.
 #pragma once

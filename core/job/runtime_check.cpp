@@ -154,8 +154,7 @@ class Check {
     } else if (shell->kind() == RemoteShell::Kind::kNone) {
       add("remote shell", State::kNote,
           "no srun, pdsh, ssh or mpirun, and no SCR_REMOTE_SHELL: other nodes cannot be tested, "
-          "and "
-          "their caches cannot be saved");
+          "and their caches cannot be saved");
     } else {
       add("remote shell", State::kOk, shell->name());
     }

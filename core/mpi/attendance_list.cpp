@@ -146,8 +146,7 @@ class Vigil {
     if (!speaker && waited < meeting_.give_up_after * 1.1 + 1) return;
     log::error(
         "{} did not come to {} within SCR_COLLECTIVE_TIMEOUT={:g} s: ending the run. The program "
-        "must "
-        "make this call on all ranks",
+        "must make this call on all ranks",
         speaker ? list_.missing(number_) : "some ranks", meeting_.what, meeting_.give_up_after);
     PMPI_Abort(MPI_COMM_WORLD, 1);
   }

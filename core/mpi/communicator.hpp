@@ -140,7 +140,7 @@ class Communicator {
   std::string broadcast_string(std::string text, int root);
 };
 
-// --- hashes between ranks (seed 001 §3.2.7); received hashes are merged into the given one ------
+// --- hashes between ranks (SCR manual §3.2.7); received hashes are merged into the given one
 // A hash that does not unpack is kCorrupt; a wire error of that kind is a bug, but never a crash.
 // If the sender's hash cannot be packed, the receiver gets an error too and does not hang.
 Status send_hash(Communicator& comm, const Hash& hash, int to);
@@ -171,7 +171,7 @@ StringGroups group_by_string(Communicator& comm, std::string_view name);
 std::unique_ptr<Communicator> split_by_string(Communicator& comm, std::string_view name);
 
 // The communicators every part of the runtime uses: all ranks of this node, and all ranks with the
-// same rank within their node (seed: scr_comm_node, scr_comm_node_across), both ordered by rank.
+// same rank within their node (SCR's scr_comm_node, scr_comm_node_across), both ordered by rank.
 struct NodeCommunicators {
   std::unique_ptr<Communicator> node;
   std::unique_ptr<Communicator> across;

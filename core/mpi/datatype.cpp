@@ -369,4 +369,16 @@ Result<FlatType> flatten(MPI_Datatype type) {
   return flat;
 }
 
+bool is_contiguous_in_memory(std::int64_t count, const FlatType& type) {
+  return type.is_contiguous || count == 0 || (count == 1 && type.ranges.size() == 1);
+}
+
+std::byte* start_in_memory(const void* buffer, const FlatType& type) {
+  const std::int64_t offset = type.ranges.empty() ? 0 : type.ranges.front().offset;
+  // By numbers, for MPI_BOTTOM may be a null pointer, to which C++ allows nothing to be added.
+  const auto number =
+      reinterpret_cast<std::uintptr_t>(buffer) + static_cast<std::uintptr_t>(offset);
+  return reinterpret_cast<std::byte*>(number);  // NOLINT(performance-no-int-to-ptr)
+}
+
 }  // namespace scr::mpi

@@ -2,8 +2,7 @@
 //
 // flatten() takes any datatype apart, down to the bytes it names. One element of a type at address
 // p is the bytes of its ranges, counted from p, in the order in which MPI would send them; element
-// i of an array is the same, `extent` bytes further each. gather() and scatter() are MPI_Pack and
-// MPI_Unpack on this form.
+// i of an array is the same, `extent` bytes further each.
 //
 // A flat type has as many ranges as the type has gaps: a vector with a million separate blocks
 // makes a million ranges of 16 bytes, while types without gaps are one range whatever their
@@ -69,14 +68,5 @@ Result<FlatType> flatten(MPI_Datatype type);
 bool is_contiguous_in_memory(std::int64_t count, const FlatType& type);
 // The address of the first byte of the first element; `buffer` if there is none.
 std::byte* start_in_memory(const void* buffer, const FlatType& type);
-
-// Copies the bytes of `count` elements to `out`, or as many of the first as fit there. Returns how
-// many those were.
-std::uint64_t gather(const void* buffer, std::int64_t count, const FlatType& type,
-                     std::span<std::byte> out);
-// The other way: `in` may hold less than `count` elements (a short read), or even a part of one;
-// what it does not reach stays as it was.
-std::uint64_t scatter(std::span<const std::byte> in, void* buffer, std::int64_t count,
-                      const FlatType& type);
 
 }  // namespace scr::mpi

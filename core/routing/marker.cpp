@@ -47,7 +47,6 @@ std::string crc_line(std::string_view before) {
 }
 
 // --- fields: checked alike when written and when read
-// --------------------------------------------------------
 
 // A control character could begin a new line, or drive the terminal of who looks at the marker.
 Status check_text(std::string_view key, std::string_view value) {
@@ -150,7 +149,6 @@ Result<Marker> marker_from(const Fields& fields) {
 }
 
 // --- files
-// -----------------------------------------------------------------------------------------------
 
 enum class Found { kNothing, kMarker, kDamagedMarker, kOtherFile };
 

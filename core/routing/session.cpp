@@ -242,6 +242,29 @@ void Session::finish() {
   const Sealing guard;
   // Processes of one node may have a file open together: who moves it has what all have written.
   if (attached_) runtime_->context().world().barrier();
+  move_open_files();
+  end_live();
+  move_all_shared();
+  Communicator& world = runtime_->context().world();
+  if (world.any_true(has_something_to_seal()) && runtime_->window() != 0) seal();
+  runtime_->close_window();
+  (void)runtime_->finalize();
+  note_flushed();
+  report(runtime_->context().world());
+  counts_ = {};
+  end_services();
+  if (attached_) {
+    off_ = true;
+    attached_ = false;
+    close_point_.reset();
+    runtime_.reset();
+  } else {
+    leave_nothing();
+  }
+}
+
+// What the program has not closed comes to its name, as far as it could be written.
+void Session::move_open_files() {
   const std::vector<RoutedFile*> writers = writers_;
   std::set<std::string> failed;  // of which there may be several in `writers`
   for (RoutedFile* file : writers) {
@@ -262,15 +285,9 @@ void Session::finish() {
     window_is_incomplete_ = true;
     file->cut_off_ = true;
   }
-  end_live();
-  move_all_shared();
-  Communicator& world = runtime_->context().world();
-  if (world.any_true(has_something_to_seal()) && runtime_->window() != 0) seal();
-  runtime_->close_window();
-  (void)runtime_->finalize();
-  note_flushed();
-  report(runtime_->context().world());
-  counts_ = {};
+}
+
+void Session::end_services() {
   {
     // Files that are still open for reading are read from where they were flushed to.
     const std::unique_lock ending(services_mutex_);
@@ -280,14 +297,6 @@ void Session::finish() {
   server_.reset();
   exports_.reset();
   service::close_idle_connections();
-  if (attached_) {
-    off_ = true;
-    attached_ = false;
-    close_point_.reset();
-    runtime_.reset();
-  } else {
-    leave_nothing();
-  }
 }
 
 // A process by itself will not come again in the same job: what has reached the prefix directory is

@@ -51,7 +51,6 @@ class Session {
   ~Session();
 
   // --- front ends
-  // ---------------------------------------------------------------------------------------
 
   struct Opened {
     std::unique_ptr<File> file;
@@ -88,7 +87,6 @@ class Session {
   std::string trace_file();
 
   // --- the life of the process
-  // ----------------------------------------------------------------------------
 
   // Collective: takes over a runtime that has just been started with all ranks of the program, and
   // with these settings of the front end.
@@ -399,6 +397,8 @@ class Session {
   // session.cpp
   void report(Communicator& world);
   void report_unrouted();
+  void move_open_files();
+  void end_services();
   void leave_nothing();
 
   FileSystem& fs_;

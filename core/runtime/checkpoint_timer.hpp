@@ -44,9 +44,6 @@ class CheckpointTimer {
     return policy_.interval == 0 && policy_.seconds <= 0 && policy_.overhead <= 0;
   }
 
-  double compute_seconds() const { return compute_seconds_; }
-  double checkpoint_seconds() const { return checkpoint_seconds_; }
-
  private:
   // Would one more checkpoint of average cost keep the share of checkpoints below the limit? The
   // first is always allowed: there is no cost to judge by.

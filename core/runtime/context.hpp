@@ -14,7 +14,7 @@
 
 namespace scr {
 
-// A class of node-local storage, and this process's directory on it (seed 002: store descriptor).
+// A class of node-local storage, and this process's directory on it: a store descriptor.
 struct Store {
   config::StoreDescriptor descriptor;
   std::unique_ptr<Communicator> group;   // the processes that share it

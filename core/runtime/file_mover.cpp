@@ -109,11 +109,6 @@ class Sender {
   Status failure_;
 };
 
-std::string parent_of(const std::string& file) {
-  const std::size_t slash = file.rfind('/');
-  return slash == std::string::npos ? std::string() : file.substr(0, slash);
-}
-
 // Receives the files of the own rank. After a failure it goes on receiving, so that the sender can
 // finish.
 class Receiver {

@@ -197,7 +197,6 @@ void Flusher::run() {
 }
 
 // --- the daemon
-// ------------------------------------------------------------------------------------------
 
 void Flusher::take_over_transfers() {
   if (context_.node().rank() == 0) {

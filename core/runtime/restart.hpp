@@ -1,7 +1,7 @@
 // Restart from the cache: what SCR_Init does with the datasets that earlier runs left on the nodes.
 //
 // Newest first, each dataset is brought to where its ranks now run, and what is missing or damaged
-// is rebuilt with the redundancy descriptor that is stored with it (seed 004: scr_cache_rebuild).
+// is rebuilt with the redundancy descriptor that is stored with it.
 // Only the checkpoint that the run will restart from is read in full. Nothing is deleted but
 // datasets that were never complete: one that cannot be rebuilt stays until a newer one is
 // complete; and an older dataset with the id of one that is found to be restorable.
@@ -25,12 +25,6 @@ struct CachedDataset {
   std::vector<std::string> lost_nodes = {};  // that had what was rebuilt; on rank 0
   std::string store = {};                    // the directory of its store; the same on all ranks
 };
-
-// Not collective, before a process that works alone deletes what its filemap lists of a dataset:
-// one that went past the cache may have been committed when its run was killed. Then its files are
-// not the cache's any more; its flush is ended. (A job of several processes has ended all such
-// flushes by then.)
-Status end_committed_bypass(Context& context, const Cache& cache, int dataset);
 
 // Collective. Ascending by id. Fails on all ranks if the cache holds a file-per-process dataset of
 // another number of ranks, without touching it; also if data that may be sound cannot be read

@@ -8,6 +8,7 @@
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
 #include "core/base/progress.hpp"
+#include "core/runtime/restart_members.hpp"
 #include "redundancy/redundancy.hpp"
 #include "redundancy/stored_descriptor.hpp"
 
@@ -102,32 +103,13 @@ Status place_lost_ranks(Elsewhere& e) {
     e.layout.hosts.try_emplace(rank, rank % e.context.size());
   }
   if (unknown.empty()) return {};
-  return {StatusCode::kUnrecoverable,
-          fmt::format("the files of rank {} are gone together with those of all members of their "
-                      "redundancy sets; the nodes that had them are not in this run, or have lost "
-                      "them",
-                      unknown)};
+  return all_gone(unknown);
 }
 
 Status open_directory(Elsewhere& e) {
-  FileSystem& fs = e.context.fs();
-  const StoredDescriptor& common = e.layout.common;
-  SCR_RETURN_IF_ERROR(fs.make_directories(common.store));
-  SCR_ASSIGN_OR_RETURN(auto job,
-                       prepare_private_directory(fs, common.store, e.context.job().private_path()));
-  SCR_RETURN_IF_ERROR(fs.make_directories(At(*job, common.directory), 0700));
-  SCR_ASSIGN_OR_RETURN(e.directory, fs.open_directory(job->path() + "/" + common.directory));
+  SCR_ASSIGN_OR_RETURN(const std::string path, make_dataset_directory(e.context, e.layout.common));
+  SCR_ASSIGN_OR_RETURN(e.directory, e.context.fs().open_directory(path));
   return {};
-}
-
-Status check_present(const Elsewhere& e, const redundancy::MemberFiles& member,
-                     const RedundancySet& set) {
-  for (const FileMeta& meta : member.files) {
-    SCR_RETURN_IF_ERROR(check_cached_file(e.context.fs(), *e.directory, meta));
-  }
-  if (set.scheme == redundancy::Scheme::kSingle) return {};
-  if (member.redundancy.file.empty()) return not_found("its redundancy file is not listed");
-  return check_cached_file(e.context.fs(), *e.directory, member.redundancy);
 }
 
 struct RegisterContext {
@@ -144,9 +126,7 @@ Status register_rebuilt(void* context, const redundancy::HostedMember& member) {
     entry.dataset = e.dataset;
     entry.directory = e.directory->path();
     entry.redundancy = e.layout.descriptor_of(rank).to_hash();
-    for (const FileMeta& meta : member.content.files) entry.put(meta);
-    if (!member.content.redundancy.file.empty()) entry.put(member.content.redundancy);
-    if (!member.content.flush.empty()) entry.flush = member.content.flush;
+    list_rebuilt(entry, member.content);
   });
 }
 
@@ -154,22 +134,12 @@ Status register_rebuilt(void* context, const redundancy::HostedMember& member) {
 Status rebuild_set(Elsewhere& e, const RedundancySet& set, bool verify, std::uint64_t& rebuilt) {
   std::vector<int> hosts;
   std::vector<redundancy::HostedMember> mine;
-  for (std::size_t i = 0; i < set.members.size(); ++i) {
-    const int rank = set.members[i].rank;
-    hosts.push_back(e.layout.hosts.at(rank));
+  for (const auto& member : set.members) {
+    hosts.push_back(e.layout.hosts.at(member.rank));
     if (hosts.back() != e.context.rank()) continue;
-    redundancy::HostedMember member;
-    member.index = static_cast<int>(i);
-    member.directory = e.directory.get();
-    const FilemapEntry* entry = e.cache.filemap().get(rank, e.dataset.id);
-    if (entry != nullptr && entry->expected_files == static_cast<int>(entry->files.size())) {
-      member.content = member_files(*entry, e.layout.descriptor_of(rank), set, rank);
-      const Status present = check_present(e, member.content, set);
-      member.present = present.ok();
-      if (present.may_hide_sound_data()) member.problem = present;
-    }
-    member.content.index = member.index;
-    mine.push_back(std::move(member));
+    const FilemapEntry* entry = e.cache.filemap().get(member.rank, e.dataset.id);
+    mine.push_back(hosted_member(e.context.fs(), *e.directory, entry,
+                                 e.layout.descriptor_of(member.rank), set, member.rank));
   }
   if (mine.empty()) return {};
   RegisterContext context{&e, &set};

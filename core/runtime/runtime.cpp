@@ -36,6 +36,11 @@ Result<std::unique_ptr<Runtime>> Runtime::start(FileSystem& fs, std::unique_ptr<
   return runtime;
 }
 
+Status Runtime::wrong_moment(std::string message) {
+  log::error("{}", message);
+  return failed_precondition(std::move(message));
+}
+
 double Runtime::now() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }

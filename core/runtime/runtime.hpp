@@ -1,5 +1,5 @@
-// Runtime: the life of datasets in one process (DESIGN §2). One per process, shared by all front
-// ends.
+// Runtime: the life of datasets in one process (docs/design.md). One per process, shared by all
+// front ends.
 //
 // Functions are collective over the run unless they say otherwise, and return the same success or
 // failure on every rank. A call at the wrong moment fails at once, on the rank that makes it,
@@ -51,9 +51,9 @@ class Runtime {
   Status finalize();
 
   // --- writing (runtime_write.cpp)
-  // -------------------------------------------------------------------- No name:
-  // "scr.dataset.<id>". A rank whose arguments are bad says so by `arguments`; it must come here
-  // all the same, so that nobody waits for it.
+
+  // No name: "scr.dataset.<id>". A rank whose arguments are bad says so by `arguments`; it must
+  // come here all the same, so that nobody waits for it.
   Status start_dataset(const std::optional<std::string>& name, int flags,
                        const Status& arguments = {});
   Status complete_dataset(bool valid);
@@ -63,9 +63,10 @@ class Runtime {
   bool in_dataset() const { return writing_.has_value(); }
 
   // --- windows, for programs that do not know of h5scr (runtime_window.cpp)
-  // ------------------------------------------ A window is a dataset whose name and kind are known
-  // only when it is sealed. It is opened as soon as the one before is sealed, so that files can be
-  // routed at any time without asking the other ranks.
+
+  // A window is a dataset whose name and kind are known only when it is sealed. It is opened as
+  // soon as the one before is sealed, so that files can be routed at any time without asking the
+  // other ranks.
   Status open_window();
   // Completes the window as a dataset. A rank without files gives no name; the lowest rank that has
   // one decides, and all flags are put together. Not valid on some rank: the window is dropped, as
@@ -117,29 +118,29 @@ class Runtime {
   }
 
   // --- restart (runtime_restart.cpp)
-  // ------------------------------------------------------------------ Name of the checkpoint to
-  // restart from, if there is one.
+
+  // Name of the checkpoint to restart from, if there is one.
   Result<std::optional<std::string>> have_restart();
   Result<std::string> start_restart();
   Status complete_restart(bool valid);
 
-  // --- flush and fetch (runtime_flush.cpp)
-  // --------------------------------------------------------------- Bytes of this rank that are in
-  // the prefix directory, and in all; not collective.
+  // --- flush (runtime_flush.cpp)
+
+  // Bytes of this rank that are in the prefix directory, and in all; not collective.
   Result<std::pair<std::uint64_t, std::uint64_t>> flush_progress(const std::string& name) const;
   // Waits until a dataset, or with an empty name every dataset, has reached the prefix directory.
   Status flush_wait(const std::string& name);
 
   // --- questions
-  // ----------------------------------------------------------------------------------------
+
   Result<bool> need_checkpoint();
   Result<bool> should_exit();
   // After complete_dataset: a halt condition holds and SCR_HALT_EXIT is set, so the front end ends
   // the run.
   bool must_exit() const { return must_exit_; }
 
-  // --- datasets by name (runtime_restart.cpp)
-  // ---------------------------------------------------------
+  // --- datasets by name (runtime_datasets.cpp)
+
   Status set_current(const std::string& name);
   Status drop(const std::string& name);
   Status remove(const std::string& name);
@@ -148,33 +149,45 @@ class Runtime {
 
  private:
   Runtime() = default;
-  Status open_job();
-  Status restore();
-  void verify_own_files(int dataset);
-  Status check_expendable();
-  Status clear_cache(std::string_view why);
+  // Logs it, too.
+  static Status wrong_moment(std::string message);
   double now() const;
+
+  // --- start and end (runtime.cpp)
+
+  Status open_job();
   At halt_file() const { return context_->prefix_scr() + "/" + std::string(kHaltFileName); }
   // Collective: asks the halt file on rank 0.
   std::optional<std::string> halt_reason(bool count_checkpoint);
 
+  // --- the prefix directory (runtime_prefix.cpp)
+
   // Takes the prefix directory for this job, ends flushes that a killed run left.
   Status open_prefix();
+  Status take_prefix();
+  Status sign_prefix(bool locked);
+  Status count_on_from_index();
   Status clean_prefix();
   void give_sign_of_life(bool alive);
+  void tell_alive();
   // Keeps the newest SCR_PREFIX_SIZE checkpoints in the prefix directory; output stays. Those that
   // are known to be damaged do not count.
   void trim_prefix(std::uint64_t keep);
-  bool in_prefix(const DatasetDescriptor& dataset);
+  void remove_flush_leftovers();
+
+  // --- flush (runtime_flush.cpp)
+
   Status flush_dataset(const DatasetDescriptor& dataset, bool background);
   Status flush_if_due();
   void settle(const std::vector<FlushOutcome>& outcomes);
   Status settle_one(FlushOutcome outcome);
   bool repair_for_flush(const FlushOutcome& outcome);
-  void remove_flush_leftovers();
   void poll_flushes() { settle(flusher_->poll()); }
   void set_flush_state(const DatasetDescriptor& dataset, bool flushing, bool in_prefix);
   Status final_flush();
+
+  // --- fetch (runtime_fetch.cpp)
+
   Status fetch_newest();
   Result<Hash> list_restarts(const CachedDataset* cached);
   bool user_chose(flush::Index& index, const CachedDataset* cached);
@@ -183,6 +196,8 @@ class Runtime {
   Status try_fetch(const DatasetDescriptor& dataset, const std::string& directory_name,
                    bool make_current);
   Status fetch(const DatasetDescriptor& dataset, const std::string& directory_name);
+  Status fetch_to_cache(const DatasetDescriptor& dataset, const std::string& directory_name,
+                        const flush::RankFiles& files);
   Status keep_rival(const DatasetDescriptor& dataset, const DatasetDescriptor& rival,
                     bool contained);
   Status make_way(const DatasetDescriptor& dataset, const std::string& directory_name,
@@ -202,47 +217,61 @@ class Runtime {
   Status fetch_in_turns(
       const flush::RankFiles& files, const std::string& what,
       const std::function<Status(const std::function<void(std::uint64_t)>& progress)>& read);
-  Status fetch_to_cache(const std::string& directory_name, const flush::RankFiles& files);
+  Status read_to_cache(const std::string& directory_name, const flush::RankFiles& files);
   Status check_fetched(const flush::RankFiles& files);
   void mark_fetched(const std::string& directory_name, bool ok, bool make_current);
+
+  // --- writing (runtime_write.cpp, runtime_bypass.cpp)
 
   DatasetDescriptor describe(const std::string& name, int flags);
   Status announce(const std::string& name, int flags);
   Status begin_writing(bool fetching = false);
-  // Collective: room for one more dataset like the last on every node?
-  bool has_room(const Store& store);
-  void expect_bytes(std::uint64_t bytes);
   Result<std::string> route_for_writing(const std::string& absolute,
                                         const std::string& shared = {});
-  Result<std::string> route_for_reading(const std::string& absolute);
   Result<std::string> relative_to_prefix(const std::string& absolute) const;
-
   Status check_writers();
   Status record_files(bool valid);
-  Status complete_bypassed(bool valid);
-  Result<bool> is_committed(const std::string& directory);
-  void tell_alive();
   void plan_containers(FilemapEntry& entry);
   Status encode();
   Status seal();
+  Status complete_bypassed(bool valid);
+  Result<bool> is_committed(const std::string& directory);
   Status abandon(const Status& why);
   void end_writing(const Status& status);
+
+  // --- what is in the cache (runtime_cache.cpp)
+
+  // Collective: room for one more dataset like the last on every node?
+  bool has_room(const Store& store);
+  void expect_bytes(std::uint64_t bytes);
   // Removes the oldest datasets of a store until `keep` are left; keeps output that is only here.
   Status evict(const std::string& store, std::uint64_t keep);
   std::string agree_on_store(int dataset);
   bool may_leave(const CachedDataset& cached) const;
+  void verify_own_files(int dataset);
   Status remember(const CachedDataset& dataset);
   Status forget(int dataset);
+  Status save_flush_file();
   CachedDataset* find_cached(const std::string& name);
   CachedDataset* find_cached_id(int id);
+
+  // --- restart (runtime_restart.cpp)
+
+  Status restore();
+  Status check_expendable();
+  Status clear_cache(std::string_view why);
   CachedDataset* restart_candidate();
+  Result<std::string> route_for_reading(const std::string& absolute);
+  void offer_older_than(const DatasetDescriptor& failed);
+
+  // --- datasets by name (runtime_datasets.cpp)
+
   Status end_flushes_of(const std::function<bool(const DatasetDescriptor&)>& leaving);
   Result<int> change_index(
       const std::string& name,
       const std::function<void(flush::Index&, const std::string& directory)>& change);
   Status unknown_dataset(const std::string& name);
   Status check_no_dataset_in_hand(std::string_view call) const;
-  void offer_older_than(const DatasetDescriptor& failed);
 
   std::unique_ptr<Context> context_;
   RunLock run_lock_;

@@ -7,16 +7,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
-#include "core/runtime/room.hpp"
 #include "core/runtime/runtime.hpp"
 #include "core/runtime/single_writers.hpp"
 #include "core/scr.h"
 #include "core/shared_file/log.hpp"
-#include "flush/fetch.hpp"
 #include "flush/flush_descriptor.hpp"
 #include "flush/made_directories.hpp"
 #include "flush/rank_filemap.hpp"
@@ -25,37 +22,6 @@
 namespace scr {
 
 namespace {
-
-// Datasets that stay in the cache beyond SCR_CACHE_SIZE until they are flushed.
-constexpr std::size_t kMostQueued = 4;
-
-Status wrong_moment(std::string message) {
-  log::error("{}", message);
-  return failed_precondition(std::move(message));
-}
-
-Result<std::pair<std::uint64_t, std::uint32_t>> sync_and_checksum(FileSystem& fs,
-                                                                  const std::string& path) {
-  SCR_ASSIGN_OR_RETURN(auto file, fs.open(path, OpenOptions::read_write()));
-  SCR_RETURN_IF_ERROR(file->sync());
-  SCR_RETURN_IF_ERROR(file->close());
-  return flush::checksum_file(fs, path);
-}
-
-// Makes the directories durable that route_file() has made for these files.
-Status sync_directories(FileSystem& fs, const std::string& prefix, const flush::RankFiles& files) {
-  std::set<std::string> directories = {prefix};
-  for (const flush::StoredFile& file : files) {
-    for (std::size_t slash = file.file.rfind('/'); slash != std::string::npos && slash > 0;
-         slash = file.file.rfind('/', slash - 1)) {
-      directories.insert(prefix + "/" + file.file.substr(0, slash));
-    }
-  }
-  for (const std::string& directory : directories) {
-    SCR_RETURN_IF_ERROR(fs.sync_directory(directory));
-  }
-  return {};
-}
 
 // Whether the program's buffer can hold the path.
 Status check_length(const std::string& path) {
@@ -67,7 +33,6 @@ Status check_length(const std::string& path) {
 }  // namespace
 
 // --- start
-// ----------------------------------------------------------------------------------------------
 
 Status Runtime::start_dataset(const std::optional<std::string>& name, int flags,
                               const Status& arguments) {
@@ -132,26 +97,6 @@ DatasetDescriptor Runtime::describe(const std::string& name, int flags) {
   return dataset;
 }
 
-// Collective: the next dataset will have at least so many bytes of this process.
-void Runtime::expect_bytes(std::uint64_t bytes) {
-  last_node_bytes_ = std::max(last_node_bytes_, context_->node().all_reduce(bytes, ReduceOp::kSum));
-}
-
-bool Runtime::has_room(const Store& store) {
-  std::uint64_t held = 0;  // matters only for a store with a limit of its own
-  if (store.descriptor.bytes > 0) {
-    for (int dataset : cache_->filemap().datasets()) {
-      const FilemapEntry* entry = cache_->filemap().get(context_->rank(), dataset);
-      if (entry == nullptr) continue;
-      for (const FileMeta& meta : entry->files) held += meta.size;
-    }
-    held = context_->node().all_reduce(held, ReduceOp::kSum);
-  }
-  auto available = available_bytes(context_->fs(), *store.directory, store.descriptor.bytes, held);
-  const bool room = available.ok() && *available > 0 && *available >= last_node_bytes_;
-  return context_->world().all_true(room);
-}
-
 // Decides between cache and prefix directory, and makes the dataset directory.
 Status Runtime::begin_writing(bool fetching) {
   Context& c = *context_;
@@ -206,7 +151,6 @@ Status Runtime::begin_writing(bool fetching) {
 }
 
 // --- route
-// ------------------------------------------------------------------------------------------------
 
 Result<std::string> Runtime::route_file(std::string_view name) {
   auto absolute = normalize(name);
@@ -241,13 +185,12 @@ Result<std::string> Runtime::route_for_writing(const std::string& absolute,
         "'{}' has a name that h5scr gives to redundancy data; give it another one", absolute));
   }
   FileSystem& fs = context_->fs();
-  const std::size_t slash = relative.rfind('/');
-  const std::string parent = slash == std::string::npos ? "" : relative.substr(0, slash);
+  const std::string parent = parent_of(relative);
   FileMeta meta;
   meta.file = relative;
   meta.ranks = context_->size();
   meta.original = absolute;
-  meta.path = absolute.substr(0, absolute.rfind('/'));
+  meta.path = parent_of(absolute);
   meta.name = absolute.substr(absolute.rfind('/') + 1);
   meta.shared = shared;
   const int id = writing_->dataset.id;
@@ -265,7 +208,6 @@ Result<std::string> Runtime::route_for_writing(const std::string& absolute,
 }
 
 // --- complete
-// -----------------------------------------------------------------------------------------------
 
 Status Runtime::complete_dataset(bool valid) {
   if (!in_dataset()) return wrong_moment("a dataset was completed, but none was started");
@@ -369,96 +311,6 @@ void Runtime::plan_containers(FilemapEntry& entry) {
   entry.flush = descriptor.to_hash();
 }
 
-// Files that the program wrote straight to the prefix directory: checked, made durable, and
-// committed like a flush.
-Status Runtime::complete_bypassed(bool valid) {
-  Context& c = *context_;
-  const FilemapEntry entry = *cache_->filemap().get(c.rank(), writing_->dataset.id);
-  flush::RankFiles files;
-  std::array<std::uint64_t, 2> sums = {0, 0};
-  Status status = valid ? Status() : failed_precondition("the program marked its files invalid");
-  for (const FileMeta& meta : entry.files) {
-    if (!status.ok()) break;
-    auto found = sync_and_checksum(c.fs(), c.job().prefix + "/" + meta.file);
-    status = found.status();
-    if (!status.ok()) break;
-    flush::StoredFile file;
-    file.file = *relative_to(meta.original, c.job().prefix);
-    file.size = found->first;
-    file.crc = found->second;
-    if (const auto info = c.fs().info(c.job().prefix + "/" + meta.file); info.ok())
-      file.mtime_ns = info->mtime_ns;
-    sums[0] += file.size;
-    sums[1] += 1;
-    files.push_back(std::move(file));
-  }
-  if (status.ok()) status = sync_directories(c.fs(), c.job().prefix, files);
-  SCR_RETURN_IF_ERROR(agree(c.world(), status, "completing the dataset"));
-  expect_bytes(sums[0]);
-  c.world().all_reduce(sums, ReduceOp::kSum);
-  writing_->dataset.size = sums[0];
-  writing_->dataset.files = sums[1];
-  writing_->dataset.complete = true;
-  const double start = now();
-  SCR_ASSIGN_OR_RETURN(auto flush,
-                       flush::Flush::adopt(c.world(), c.fs(), c.job().prefix, writing_->dataset,
-                                           std::move(files), writing_->made,
-                                           /*keep_newer=*/c.transparent()));
-  status = flush->finish(c.world(), c.node());
-  if (!status.ok()) {
-    const auto committed = is_committed(flush->directory());
-    // Nobody knows: the files stay under their temporary names, and the next start ends the flush
-    // or removes them. (Other programs save their files elsewhere first.)
-    if (!committed.ok() && !c.transparent()) {
-      const Status forgotten = cache_->forget(c.rank(), writing_->dataset.id);
-      if (!forgotten.ok()) log::warning("{}", forgotten.message());
-    }
-    if (!committed.ok() || !*committed) return status;
-  }
-  // Once the summary is there the dataset counts, under temporary names or not: if something went
-  // wrong after it, the next run ends the renames.
-  if (c.rank() == 0) {
-    if (!status.ok()) {
-      log::warning(
-          "dataset {} ('{}') is complete in the prefix directory, but not all is in its "
-          "place yet; the next start of h5scr ends that: {}",
-          writing_->dataset.id, writing_->dataset.name, status.message());
-    }
-    log_.once(EventType::kFlush,
-              {.bytes = sums[0], .files = sums[1], .seconds = now() - start, .note = "bypass"},
-              writing_->dataset.id, writing_->dataset.name);
-  }
-  status = cache_->forget(c.rank(), writing_->dataset.id);
-  if (!status.ok()) log::warning("{}", status.message());
-  tell_alive();
-  return {};
-}
-
-// Collective: whether the summary of the dataset being written is in its directory. Fails if that
-// cannot be known.
-Result<bool> Runtime::is_committed(const std::string& directory) {
-  bool committed = false;
-  Status status;
-  if (context_->rank() == 0) {
-    auto summary = flush::read_summary(context_->fs(), directory);
-    committed =
-        summary.ok() && summary->complete && summary->dataset.created == writing_->dataset.created;
-    if (summary.status().may_hide_sound_data()) status = summary.status();
-  }
-  SCR_RETURN_IF_ERROR(agree(context_->world(), status, "reading the summary"));
-  return context_->world().any_true(committed);
-}
-
-// Whoever watches the job sees that it completes datasets.
-void Runtime::tell_alive() {
-  Status status;
-  if (context_->node().rank() == 0 && owner_) {
-    status = owner_->beat(context_->fs(), context_->control());
-  }
-  if (!status.ok()) log::warning("{}", status.message());
-  give_sign_of_life(true);
-}
-
 // Encodes every set of this rank. All processes come to all their sets, whatever happened in one of
 // them.
 Status Runtime::encode() {
@@ -553,119 +405,6 @@ void Runtime::end_writing(const Status& status) {
   writing_.reset();
   known_checksums_.clear();
   restart_below_ = 0;
-}
-
-// --- what is in the cache
-// -----------------------------------------------------------------------------------
-
-// Collective: the store that a dataset of an earlier run is on, of which some processes may have
-// nothing.
-std::string Runtime::agree_on_store(int dataset) {
-  std::string mine;
-  for (int rank : cache_->filemap().ranks(dataset)) {
-    auto descriptor = StoredDescriptor::from_hash(cache_->filemap().get(rank, dataset)->redundancy);
-    if (descriptor.ok()) mine = descriptor->store;
-  }
-  Communicator& world = context_->world();
-  const std::int64_t nobody = world.size();
-  const std::int64_t teller =
-      world.all_reduce(mine.empty() ? nobody : std::int64_t{world.rank()}, ReduceOp::kMin);
-  return teller == nobody ? std::string() : world.broadcast_string(mine, static_cast<int>(teller));
-}
-
-// A checkpoint makes way for a newer checkpoint, and for no output that came after it: the newest
-// one stays. So does what was sealed just now, which may be an older one that was fetched.
-bool Runtime::may_leave(const CachedDataset& cached) const {
-  if (writing_ && writing_->dataset.id == cached.dataset.id) return false;
-  if (!cached.dataset.is_checkpoint()) return true;
-  return std::any_of(cached_.begin(), cached_.end(), [&](const CachedDataset& other) {
-    return other.usable && other.dataset.is_checkpoint() && other.dataset.id > cached.dataset.id;
-  });
-}
-
-Status Runtime::evict(const std::string& store, std::uint64_t keep) {
-  std::vector<int> here;   // usable ones on this store, oldest first
-  std::vector<int> going;  // the same on all ranks
-  for (const CachedDataset& cached : cached_) {
-    const bool newer_exists = std::any_of(
-        cached_.begin(), cached_.end(),
-        [&](const CachedDataset& d) { return d.usable && d.dataset.id > cached.dataset.id; });
-    if (cached.usable) {
-      if (cached.store == store) here.push_back(cached.dataset.id);
-    } else if (keep == 0 || (newer_exists && may_leave(cached))) {
-      going.push_back(cached.dataset.id);
-    }
-  }
-  for (std::size_t i = 0; i + keep < here.size(); ++i) {
-    if (keep == 0 || may_leave(*find_cached_id(here[i]))) going.push_back(here[i]);
-  }
-  Status first;
-  for (int id : going) {
-    auto cached = std::find_if(cached_.begin(), cached_.end(),
-                               [&](const CachedDataset& d) { return d.dataset.id == id; });
-    if (flusher_->is_flushing(id)) {
-      // The program does not wait for a slow file system while there is room; it goes later. Only
-      // a process by itself does: HDF5 1.10 opens targets of external links past our driver, so
-      // what it closed should be at its name soon.
-      if (keep > 0 && !context_->alone() && flusher_->queued() <= kMostQueued) continue;
-      settle(flusher_->wait());
-    }
-    const FlushState* state = flush_file_.get(id);
-    if (cached->dataset.output && cached->usable && !(state && state->in_prefix)) continue;
-    if (!cached->usable && context_->rank() == 0) {
-      log::warning(
-          "deleting dataset {} ('{}'), which could not be rebuilt: a newer one is complete", id,
-          cached->dataset.name);
-    }
-    if (cached->usable && context_->config().get_bool("SCR_CRC_ON_DELETE")) verify_own_files(id);
-    Status status = forget(id);
-    if (first.ok()) first = status;
-  }
-  return first;
-}
-
-// SCR_CRC_ON_DELETE: the dataset is not needed any more, but storage that damages files should be
-// known of before one is.
-void Runtime::verify_own_files(int dataset) {
-  const FilemapEntry* entry = cache_->filemap().get(context_->rank(), dataset);
-  if (entry == nullptr) return;
-  for (const FileMeta& meta : entry->files) {
-    auto found = flush::checksum_file(context_->fs(), entry->directory + "/" + meta.file);
-    if (!found.ok()) {
-      log::warning("before the delete: {}", found.status().message());
-    } else if (meta.crc && (found->first != meta.size || found->second != *meta.crc)) {
-      log::warning(
-          "'{}/{}' of dataset {} was damaged in the cache, as its checksum says: the storage of "
-          "this node is not to be trusted",
-          entry->directory, meta.file, dataset);
-    }
-  }
-}
-
-Status Runtime::remember(const CachedDataset& cached) {
-  FlushState& state = flush_file_.at(cached.dataset.id);
-  state.name = cached.dataset.name;
-  state.in_cache = true;
-  state.is_checkpoint = cached.dataset.is_checkpoint();
-  state.is_output = cached.dataset.output;
-  if (context_->node().rank() != 0) return {};
-  return write_flush_file(context_->fs(), At(context_->control(), std::string(kFlushFileName)),
-                          flush_file_);
-}
-
-Status Runtime::forget(int dataset) {
-  if (const CachedDataset* cached = find_cached_id(dataset); cached != nullptr && on_forget_) {
-    for (const FilemapEntry* entry : own_entries(cached->dataset)) on_forget_(*entry);
-  }
-  std::erase_if(cached_, [&](const CachedDataset& cached) { return cached.dataset.id == dataset; });
-  flush_file_.remove(dataset);
-  Status status = cache_->remove_dataset(dataset);
-  if (context_->node().rank() == 0) {
-    Status written = write_flush_file(
-        context_->fs(), At(context_->control(), std::string(kFlushFileName)), flush_file_);
-    if (status.ok()) status = written;
-  }
-  return status;
 }
 
 }  // namespace scr

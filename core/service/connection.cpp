@@ -87,7 +87,6 @@ class Connection::Impl {
 };
 
 // --- one operation with a deadline
-// ------------------------------------------------------------------------------------------
 
 Status Connection::Impl::finish(const std::optional<asio::error_code>& result,
                                 Clock::time_point deadline) {
@@ -120,7 +119,6 @@ Status Connection::Impl::write(ByteView bytes, Clock::time_point deadline) {
 }
 
 // --- the handshake
-// ------------------------------------------------------------------------------------------
 
 Status Connection::Impl::connect(Clock::time_point deadline) {
   asio::error_code error;
@@ -185,7 +183,6 @@ Status Connection::Impl::open(const Key& key, Clock::time_point deadline, Again&
 }
 
 // --- requests and replies
-// ------------------------------------------------------------------------------------------
 
 Status Connection::Impl::send(Request request) {
   std::array<std::byte, kRequestSize> bytes = {};
@@ -271,7 +268,6 @@ Status Connection::Impl::server_error(const ReplyHeader& header, Clock::time_poi
 }
 
 // --- the interface
-// ------------------------------------------------------------------------------------------
 
 Connection::Connection(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Connection::~Connection() = default;

@@ -119,7 +119,6 @@ FrameNonce frame_nonce(std::uint64_t number) {
 }  // namespace
 
 // --- key and endpoint
-// ------------------------------------------------------------------------------------------
 
 Result<Key> Key::make() {
   SCR_RETURN_IF_ERROR(prepare_cryptography());
@@ -151,7 +150,6 @@ Result<Endpoint> Endpoint::from_text(std::string_view text) {
 }
 
 // --- frames
-// ------------------------------------------------------------------------------------------
 
 void write(const Greeting& greeting, ByteSpan out) {
   start_frame(out, kHandshakeMagic, greeting.ciphers).put(greeting.server);
@@ -239,7 +237,6 @@ std::optional<ReplyHeader> parse_reply_header(ByteView bytes) {
 }
 
 // --- cryptography
-// ------------------------------------------------------------------------------------------
 
 Status prepare_cryptography() {
   static const bool ready = sodium_init() >= 0;

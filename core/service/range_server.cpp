@@ -121,7 +121,6 @@ class RangeServer::Impl {
 };
 
 // --- start and stop
-// ------------------------------------------------------------------------------------------
 
 Status RangeServer::Impl::listen(const std::string& address) {
   const auto failed = [&](const asio::error_code& error) {
@@ -170,7 +169,6 @@ RangeServer::Counts RangeServer::Impl::counts() const {
 }
 
 // --- connections
-// ------------------------------------------------------------------------------------------
 
 void RangeServer::Impl::wait_for_peers() {
   acceptor_.async_wait(tcp::acceptor::wait_read, [this](const asio::error_code& error) {
@@ -279,7 +277,6 @@ void RangeServer::Impl::drain(const PeerPtr& peer) {
 }
 
 // --- who is connected
-// ------------------------------------------------------------------------------------------
 
 // Nothing if there is none. One in the middle of a long read is for moments idle, too.
 PeerPtr RangeServer::Impl::idle_client() const {
@@ -353,7 +350,6 @@ void RangeServer::Impl::drop_late() {
 }
 
 // --- buffers
-// ------------------------------------------------------------------------------------------
 
 ReplyBuffer RangeServer::Impl::take_buffer() {
   if (spare_buffers_.empty()) return ReplyBuffer(new std::byte[kMaxReplySize]);
@@ -367,7 +363,6 @@ void RangeServer::Impl::give_back(ReplyBuffer buffer) {
 }
 
 // --- the interface
-// ------------------------------------------------------------------------------------------
 
 RangeServer::RangeServer(std::unique_ptr<Impl> impl, Endpoint endpoint)
     : impl_(std::move(impl)), endpoint_(std::move(endpoint)) {}

@@ -32,7 +32,6 @@ constexpr std::size_t kMostIdle = 4;  // connections kept for a server
 constexpr int kMostAttempts = 3;      // after the first
 
 // --- idle connections of the process
-// ------------------------------------------------------------------------------------------
 
 class Pool {
  public:
@@ -85,7 +84,6 @@ class Pool {
 };
 
 // --- one server
-// ------------------------------------------------------------------------------------------
 
 class Server {
  public:
@@ -193,7 +191,6 @@ Status Server::read_pieces(Connection& connection, std::uint64_t id, std::uint64
 }
 
 // --- the file
-// ------------------------------------------------------------------------------------------
 
 class RemoteFile : public ReadOnlyFile {
  public:

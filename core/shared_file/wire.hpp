@@ -29,9 +29,6 @@ class WireWriter {
     for (const char c : text) bytes_.push_back(static_cast<std::byte>(c));
     return *this;
   }
-  void set_u32(std::size_t at, std::uint32_t value) {
-    for (std::size_t i = 0; i < 4; ++i) bytes_[at + i] = std::byte(value >> (8 * i));
-  }
   std::size_t size() const { return bytes_.size(); }
   ByteView view() const { return bytes_; }
   Bytes take() { return std::move(bytes_); }

@@ -59,6 +59,28 @@ struct Shape {
   MPI_Count true_end() const { return true_lower_bound + true_extent; }
 };
 
+// Memory for `count` elements of a type, whose origin is somewhere inside.
+class Memory {
+ public:
+  Memory(MPI_Datatype type, int count, std::mt19937_64& random) {
+    const Shape shape(type);
+    const MPI_Count last = count > 0 ? (count - 1) * shape.extent : 0;
+    const MPI_Count low =
+        std::min<MPI_Count>({0, last, shape.true_lower_bound, shape.true_lower_bound + last});
+    const MPI_Count high =
+        std::max<MPI_Count>({0, last, shape.true_end(), shape.true_end() + last});
+    origin_ = static_cast<std::size_t>(-low);
+    bytes_.resize(static_cast<std::size_t>(high - low) + 1);
+    for (std::byte& byte : bytes_) byte = static_cast<std::byte>(random());
+  }
+  std::byte* origin() { return bytes_.data() + origin_; }
+  const std::vector<std::byte>& bytes() const { return bytes_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::size_t origin_ = 0;
+};
+
 class DatatypeMaker {
  public:
   enum class Use {

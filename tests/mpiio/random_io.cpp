@@ -56,28 +56,6 @@ std::uint64_t hash(const void* data, std::size_t size) {
   return value;
 }
 
-// Memory for `count` elements of a type, whose origin is somewhere inside.
-class Memory {
- public:
-  Memory(MPI_Datatype type, int count, std::mt19937_64& random) {
-    const Shape shape(type);
-    const MPI_Count last = count > 0 ? (count - 1) * shape.extent : 0;
-    const MPI_Count low =
-        std::min<MPI_Count>({0, last, shape.true_lower_bound, shape.true_lower_bound + last});
-    const MPI_Count high =
-        std::max<MPI_Count>({0, last, shape.true_end(), shape.true_end() + last});
-    origin_ = static_cast<std::size_t>(-low);
-    bytes_.resize(static_cast<std::size_t>(high - low) + 1);
-    for (unsigned char& byte : bytes_) byte = static_cast<unsigned char>(random());
-  }
-  void* origin() { return bytes_.data() + origin_; }
-  std::uint64_t hash() const { return test::hash(bytes_.data(), bytes_.size()); }
-
- private:
-  std::vector<unsigned char> bytes_;
-  std::size_t origin_ = 0;
-};
-
 // --- one open file -------------------------------------------------------------------------------
 
 struct View {
@@ -374,7 +352,7 @@ class Tester {
       MPI_Get_count(&status, piece.type.get(), &count);
     note("%s %d at %lld count %d: status %d bytes %d", write ? "write" : "read",
          static_cast<int>(way), static_cast<long long>(piece.offset), piece.count, count, bytes);
-    if (!write) note("  got %016" PRIx64, memory.hash());
+    if (!write) note("  got %016" PRIx64, hash(memory.bytes().data(), memory.bytes().size()));
   }
 
   void seek(MPI_Offset offset) {

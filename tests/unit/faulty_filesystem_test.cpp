@@ -40,7 +40,6 @@ class Faulty : public ::testing::Test {
 };
 
 // --- counting
-// --------------------------------------------------------------------------------------
 
 TEST_F(Faulty, CountsEveryCallOfFileSystemAndFile) {
   FaultPlan all = plan("action=count-only");
@@ -160,7 +159,6 @@ TEST_F(Faulty, LogsEachMatchingOperation) {
 }
 
 // --- actions
-// ---------------------------------------------------------------------------------------
 
 TEST_F(Faulty, FailsOnceWithTheErrnoAskedForAndLooksReal) {
   FaultyFileSystem fs(real_, plan("n=2,op=mkdir,action=EDQUOT"));
@@ -263,7 +261,6 @@ TEST_F(Faulty, LetsFilesOutliveIt) {
 }
 
 // --- SCR_FAULT
-// -------------------------------------------------------------------------------------
 
 TEST(FaultPlanText, IsReadInFull) {
   const auto plan =

@@ -1,4 +1,4 @@
-// Meta data of files: there and back, the example of the seed, and what is refused.
+// Meta data of files: there and back, the example of the SCR manual, and what is refused.
 #include "core/base/file_meta.hpp"
 
 #include <gmock/gmock.h>

@@ -59,7 +59,6 @@ class FileSystemTest : public ::testing::Test {
 };
 
 // --- files
-// -----------------------------------------------------------------------------------------
 
 using RealFileTest = FileSystemTest;
 
@@ -181,7 +180,6 @@ TEST_F(RealFileTest, IsNotInheritedByChildPrograms) {
 }
 
 // --- locks
-// -----------------------------------------------------------------------------------------
 
 using Lock = FileSystemTest;
 
@@ -228,7 +226,6 @@ TEST_F(Lock, WaitsForItsTurn) {
 }
 
 // --- directories
-// -----------------------------------------------------------------------------------
 
 using DirectoryTest = FileSystemTest;
 
@@ -433,7 +430,6 @@ TEST_F(EscapeFromDirectory, IsJudgedTheSameWithoutOpenat2) {
 }
 
 // --- names
-// -----------------------------------------------------------------------------------------
 
 using MakeDirectories = FileSystemTest;
 
@@ -531,7 +527,6 @@ TEST_F(ReadFile, ReadsEmptyAndLargeFiles) {
 }
 
 // --- atomic writes
-// ---------------------------------------------------------------------------------
 
 class AtomicWrite : public FileSystemTest {
  protected:

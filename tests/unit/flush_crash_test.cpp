@@ -6,8 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "flush/intent.hpp"
+#include "flush/clean_up.hpp"
 #include "flush/rank_filemap.hpp"
+#include "flush/roll_forward.hpp"
 #include "tests/unit/flush_fixture.hpp"
 
 namespace scr::flush::testing {

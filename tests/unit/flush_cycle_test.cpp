@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "flush/intent.hpp"
+#include "flush/clean_up.hpp"
 #include "flush/pacer.hpp"
 #include "flush/parity.hpp"
 #include "tests/unit/flush_fixture.hpp"

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "flush/clean_up.hpp"
+#include "flush/roll_forward.hpp"
 #include "tests/unit/flush_fixture.hpp"
 
 namespace scr::flush::testing {

@@ -6,7 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "flush/intent.hpp"
+#include "flush/clean_up.hpp"
+#include "flush/roll_forward.hpp"
 #include "tests/unit/flush_fixture.hpp"
 #include "tests/unit/forwarding_filesystem.hpp"
 

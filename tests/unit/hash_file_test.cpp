@@ -1,4 +1,5 @@
-// Hash files: bytes as seed 001 §3.4, every damage noticed, atomic replace, locked updates.
+// Hash files: bytes as in the SCR manual §3.4, every damage noticed, atomic replace, locked
+// updates.
 #include "core/base/hash_file.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Hash objects as seed 001 §3: elements, key/value helpers, merge, sort, format functions, text.
+// Hash objects as in the SCR manual §3: elements, key/value helpers, merge, sort, format functions,
+// text.
 #include "core/base/hash.hpp"
 
 #include <gtest/gtest.h>
@@ -15,8 +16,8 @@ std::vector<std::string> keys_of(const Hash& hash) {
   return keys;
 }
 
-// The example tree of seed 001 §3.1.
-Hash seed_example() {
+// The example tree of the SCR manual §3.1.
+Hash manual_example() {
   Hash hash;
   Hash& rank0 = hash.set_kv("RANK", "0");
   rank0.set_value("FILES", 2);
@@ -106,13 +107,13 @@ TEST(Hash, PointersStayValidWhileOthersComeAndGo) {
 }
 
 TEST(Hash, CopiesAreIndependentAndMovesTakeAll) {
-  Hash original = seed_example();
+  Hash original = manual_example();
   Hash copy = original;
   copy.get_kv("RANK", "0")->set_value("FILES", 9);
   EXPECT_EQ(original.get_kv("RANK", "0")->value("FILES"), "2");
   EXPECT_FALSE(copy == original);
   Hash moved = std::move(original);
-  EXPECT_EQ(moved, seed_example());
+  EXPECT_EQ(moved, manual_example());
 }
 
 TEST(Hash, MovedLargeHashStillFindsItsKeys) {
@@ -125,7 +126,7 @@ TEST(Hash, MovedLargeHashStillFindsItsKeys) {
 }
 
 TEST(Hash, AssigningAPartOfItselfIsSafe) {
-  Hash hash = seed_example();
+  Hash hash = manual_example();
   hash = Hash(*hash.get("RANK"));
   EXPECT_TRUE(hash.contains("0"));
   hash = hash;  // NOLINT
@@ -168,7 +169,7 @@ TEST(HashKeyValue, RequiredNumbersAreChecked) {
 }
 
 TEST(HashMerge, JoinsTreesAndKeepsBothSides) {
-  Hash a = seed_example();
+  Hash a = manual_example();
   Hash b;
   b.set_kv("RANK", "1").set_value("NODE", "n7");
   b.set_kv("RANK", "2");
@@ -179,7 +180,7 @@ TEST(HashMerge, JoinsTreesAndKeepsBothSides) {
 }
 
 TEST(HashExtract, TakesASubtreeOut) {
-  Hash hash = seed_example();
+  Hash hash = manual_example();
   Hash rank = hash.extract("RANK");
   EXPECT_TRUE(hash.empty());
   EXPECT_EQ(rank.size(), 2u);
@@ -243,7 +244,7 @@ TEST(HashText, PrintsOneKeyALineIndentedByLevel) {
 }
 
 TEST(HashText, TreeShowsSingleValuesOnOneLine) {
-  EXPECT_EQ(seed_example().print_tree(),
+  EXPECT_EQ(manual_example().print_tree(),
             "+- RANK\n"
             "   +- 0\n"
             "   |  +- FILES = 2\n"

@@ -11,7 +11,7 @@
 
 #include "core/base/faulty_filesystem.hpp"
 #include "core/base/hash_file.hpp"
-#include "flush/intent.hpp"
+#include "flush/roll_forward.hpp"
 #include "tests/unit/temporary_directory.hpp"
 
 namespace scr::flush {

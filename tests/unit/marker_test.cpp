@@ -160,7 +160,6 @@ TEST(MarkerFormat, ForgedTextIsRefused) {
 }
 
 // --- files
-// -----------------------------------------------------------------------------------------------
 
 class MarkerFile : public ::testing::Test {
  protected:

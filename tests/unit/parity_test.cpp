@@ -12,6 +12,7 @@
 #include <map>
 
 #include "core/base/faulty_filesystem.hpp"
+#include "flush/clean_up.hpp"
 #include "flush/fetch.hpp"
 #include "flush/flush.hpp"
 #include "tests/unit/redundancy_fixture.hpp"

@@ -194,6 +194,13 @@ TEST_F(PrivateDirectory, ReportsTheFailureOfEachStep) {
   }
 }
 
+TEST(ParentOf, IsWhatIsBeforeTheLastSlash) {
+  EXPECT_EQ(parent_of("a/b/c.h5"), "a/b");
+  EXPECT_EQ(parent_of("/p/c.h5"), "/p");
+  EXPECT_EQ(parent_of("c.h5"), "");
+  EXPECT_EQ(parent_of("/c.h5"), "");
+}
+
 TEST(PathBeside, HasTheNameBetweenBeginningAndEnding) {
   EXPECT_EQ(path_beside("/a/b/c.h5", ".x.", ".tmp"), "/a/b/.x.c.h5.tmp");
   EXPECT_EQ(path_beside("c.h5", "", ".tmp"), "c.h5.tmp");

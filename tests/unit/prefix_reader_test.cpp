@@ -393,7 +393,6 @@ TEST_F(PrefixReader, AmongManyDatasetsTheOldestIsFound) {
 }
 
 // --- the search upwards
-// ----------------------------------------------------------------------------------
 
 class FindPrefix : public ::testing::Test {
  protected:

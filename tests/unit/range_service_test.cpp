@@ -235,7 +235,6 @@ class RangeServiceTest : public ::testing::Test {
 };
 
 // --- reading
-// ------------------------------------------------------------------------------------------
 
 TEST_F(RangeServiceTest, GivesTheBytesOfAFileAtAnyOffset) {
   const Bytes bytes = random_bytes(3'000'001, 1);
@@ -355,7 +354,6 @@ TEST_F(RangeServiceTest, CannotBeWritten) {
 }
 
 // --- files that go or change
-// ------------------------------------------------------------------------------------------
 
 TEST_F(RangeServiceTest, SaysThatAnIdIsUnknown) {
   const auto server = serve();
@@ -411,7 +409,6 @@ TEST_F(RangeServiceTest, FilesOfSeveralNodesAreToldApartByTheirIds) {
 }
 
 // --- who may read
-// ------------------------------------------------------------------------------------------
 
 TEST_F(RangeServiceTest, RefusesAClientWithAnotherKey) {
   put(1, Bytes(10));
@@ -668,7 +665,6 @@ TEST_F(RangeServiceTest, ForgetsPeersThatLeaveInTheMiddleOfAFrame) {
 }
 
 // --- too many, too slow
-// ------------------------------------------------------------------------------------------
 
 TEST_F(RangeServiceTest, IsNotExhaustedByPeersThatSayNothing) {
   const Bytes bytes = random_bytes(100'000, 10);
@@ -749,7 +745,6 @@ TEST_F(RangeServiceTest, TellsAClientToComeAgainIfAllOthersAreBusy) {
 }
 
 // --- servers that die
-// ------------------------------------------------------------------------------------------
 
 TEST_F(RangeServiceTest, ClientsGetAnErrorWhenTheServerStopsWhileTheyRead) {
   put(1, Bytes(8 << 20U));

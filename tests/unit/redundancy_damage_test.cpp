@@ -167,7 +167,6 @@ TEST(Damage, VerifyMemberNamesTheFileAndBothChecksums) {
 }
 
 // --- failing file operations
-// -----------------------------------------------------------------------
 
 TEST(Faults, AnyFailedOperationOfAnEncodeFailsItOnAllMembers) {
   for (const Kind& kind : kKinds) {

@@ -40,7 +40,6 @@ std::vector<int> ranks_of(const RedundancySet& set) {
 using ::testing::ElementsAre;
 
 // --- rules
-// -----------------------------------------------------------------------------------------
 
 struct Layout {
   Groups groups;
@@ -146,7 +145,6 @@ TEST(FormSets, KeepsAllRulesOnRandomLayouts) {
 }
 
 // --- examples
-// --------------------------------------------------------------------------------------
 
 TEST(FormSets, TwoRanksOnEachOfFourNodes) {
   const AllSets sets = form({0, 0, 1, 1, 2, 2, 3, 3}, {});

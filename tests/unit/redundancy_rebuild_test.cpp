@@ -177,7 +177,6 @@ TEST(Rebuild, WithPiecesOfAnySize) {
 }
 
 // --- encode
-// ----------------------------------------------------------------------------------------
 
 TEST(Encode, RecordsTheChecksumOfEveryFileAndOfTheRedundancyFile) {
   for (const auto& [scheme, failures] :
@@ -292,7 +291,6 @@ TEST(Encode, AnUnsafePathFailsOnAllMembers) {
 }
 
 // --- who hosts whom
-// --------------------------------------------------------------------------------
 
 TEST(Rebuild, OneProcessHostsSeveralMembers) {
   struct Hosting {

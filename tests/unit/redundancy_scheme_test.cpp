@@ -19,7 +19,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // --- sets
-// ------------------------------------------------------------------------------------------
 
 TEST(RedundancySet, FileNamesFollowTheSeeds) {
   RedundancySet set = make_set(Scheme::kXor, 4, 1);
@@ -76,7 +75,6 @@ TEST(Scheme, NamesRoundTrip) {
 }
 
 // --- layout
-// ----------------------------------------------------------------------------------------
 
 // "P<n>" or "d<n>" of a member in each stripe.
 std::string row(const Layout& layout, int member) {
@@ -125,7 +123,6 @@ TEST(Plan, EncodeMovesEachByteOnceAndOneResultPerFurtherParity) {
 }
 
 // --- combinations
-// ----------------------------------------------------------------------------------
 
 // Multiplication in GF(2^8) as the definition has it: polynomials modulo x^8 + x^4 + x^3 + x^2 + 1.
 unsigned char multiply(unsigned char a, unsigned char b) {
@@ -199,7 +196,6 @@ TEST(Combination, AgreesWithTheDefinitionForAllLengths) {
 }
 
 // --- checksums of interleaved streams
-// --------------------------------------------------------------
 
 TEST(ScatteredCrc32, IsTheChecksumOfTheWholeInAnyOrderOfStreams) {
   const std::string bytes = random_bytes(1000, 3);
@@ -224,7 +220,6 @@ TEST(ScatteredCrc32, IsTheChecksumOfTheWholeInAnyOrderOfStreams) {
 }
 
 // --- headers
-// ---------------------------------------------------------------------------------------
 
 class Header : public ::testing::Test {
  protected:

@@ -9,6 +9,7 @@
 #include "core/base/faulty_filesystem.hpp"
 #include "core/mpi/in_process_communicator.hpp"
 #include "core/runtime/runtime.hpp"
+#include "tests/unit/run_settings.hpp"
 #include "tests/unit/temporary_directory.hpp"
 
 namespace scr {
@@ -106,15 +107,7 @@ class Job {
   }
 
   std::vector<std::string> calls() const {
-    std::vector<std::string> all = {"SCR_PREFIX=" + prefix(),
-                                    "SCR_CNTL_BASE=" + (root_ / "control"),
-                                    "SCR_CACHE_BASE=" + (root_ / "cache"),
-                                    "SCR_COPY_TYPE=SINGLE",
-                                    "SCR_JOB_ID=7",
-                                    "SCR_USER_NAME=someone",
-                                    "SCR_FLUSH=0"};
-    all.insert(all.end(), more_settings.begin(), more_settings.end());
-    return all;
+    return scr::testing::run_settings(root_, prefix(), more_settings);
   }
 
   void write_checkpoint(Runtime& runtime, const std::string& name, int rank) const {

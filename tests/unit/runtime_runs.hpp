@@ -15,6 +15,7 @@
 #include "core/mpi/single_communicator.hpp"
 #include "core/runtime/runtime.hpp"
 #include "flush/index.hpp"
+#include "tests/unit/run_settings.hpp"
 #include "tests/unit/temporary_directory.hpp"
 
 namespace scr::testing {
@@ -124,15 +125,7 @@ class Runs {
 
  private:
   std::vector<std::string> calls(const std::vector<std::string>& settings) const {
-    std::vector<std::string> all = {"SCR_PREFIX=" + prefix(),
-                                    "SCR_CNTL_BASE=" + (root_ / "control"),
-                                    "SCR_CACHE_BASE=" + (root_ / "cache"),
-                                    "SCR_COPY_TYPE=SINGLE",
-                                    "SCR_JOB_ID=7",
-                                    "SCR_USER_NAME=someone",
-                                    "SCR_FLUSH=0"};
-    all.insert(all.end(), settings.begin(), settings.end());
-    return all;
+    return scr::testing::run_settings(root_, prefix(), settings);
   }
 
   std::string file_of(const Runtime& runtime, const std::string& name) const {

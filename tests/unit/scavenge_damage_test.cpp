@@ -4,6 +4,7 @@
 
 #include "core/base/faulty_filesystem.hpp"
 #include "core/base/filemap_journal.hpp"
+#include "flush/clean_up.hpp"
 #include "flush/flush.hpp"
 #include "flush/intent.hpp"
 #include "tests/unit/scavenge_damage.hpp"

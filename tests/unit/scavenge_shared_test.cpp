@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "flush/clean_up.hpp"
 #include "flush/flush.hpp"
 #include "tests/unit/scavenge_damage.hpp"
 

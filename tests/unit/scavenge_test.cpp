@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/flush_file.hpp"
+#include "flush/clean_up.hpp"
 #include "flush/flush.hpp"
 #include "tests/unit/scavenge_fixture.hpp"
 
@@ -381,7 +382,7 @@ TEST(ScavengeNothing, IsSaidWithItsReasonIfTheJobWasNeverThere) {
   EXPECT_EQ(outcome->why_nothing, "");
 }
 
-// Seed 003: the redundancy files that came along are listed, marked NOFETCH.
+// The redundancy files that came along are listed, marked NOFETCH.
 class KeptParity : public ::testing::TestWithParam<std::string> {
  protected:
   // Lists of the saved dataset: names of redundancy files, by rank.

@@ -12,6 +12,7 @@
 
 #include "core/base/checksum.hpp"
 #include "core/base/job_owner.hpp"
+#include "flush/clean_up.hpp"
 #include "flush/intent.hpp"
 #include "flush/transfer_client.hpp"
 #include "tests/unit/temporary_directory.hpp"

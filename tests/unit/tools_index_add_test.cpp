@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/faulty_filesystem.hpp"
+#include "flush/clean_up.hpp"
 #include "flush/flush.hpp"
 #include "tests/unit/scavenge_damage.hpp"
 #include "tools/index/dataset_files.hpp"

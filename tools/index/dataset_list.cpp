@@ -23,7 +23,6 @@ std::string login_name() {
 }
 
 // --- cache
-// ----------------------------------------------------------------------------------------
 
 DatasetRow& row_of(std::vector<DatasetRow>& rows, const DatasetDescriptor& dataset) {
   for (DatasetRow& row : rows) {
@@ -80,7 +79,6 @@ void add_cached(FileSystem& fs, const std::string& prefix, const CacheOptions& c
 }
 
 // --- prefix
-// ---------------------------------------------------------------------------------------
 
 DatasetRow indexed_row(FileSystem& fs, const std::string& prefix, const flush::Index& index,
                        const flush::IndexEntry& entry) {

@@ -14,8 +14,8 @@ namespace {
 Status extract_file(FileSystem& fs, const std::string& prefix, const DatasetFile& file,
                     const Directory& directory) {
   SCR_ASSIGN_OR_RETURN(const std::string name, safe_relative_path(file.name));
-  if (const std::size_t slash = name.rfind('/'); slash != std::string::npos) {
-    SCR_RETURN_IF_ERROR(fs.make_directories(At(directory, name.substr(0, slash))));
+  if (const std::string parent = parent_of(name); !parent.empty()) {
+    SCR_RETURN_IF_ERROR(fs.make_directories(At(directory, parent)));
   }
   SCR_ASSIGN_OR_RETURN(auto target, fs.open(At(directory, name), OpenOptions::create_new()));
   SCR_RETURN_IF_ERROR(

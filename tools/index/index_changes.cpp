@@ -6,8 +6,10 @@
 
 #include "core/base/path.hpp"
 #include "core/base/text.hpp"
+#include "flush/dataset_directory.hpp"
 #include "flush/flush.hpp"
 #include "flush/intent.hpp"
+#include "flush/roll_forward.hpp"
 #include "flush/save.hpp"
 #include "flush/scavenge.hpp"
 #include "flush/summary.hpp"
@@ -93,19 +95,16 @@ Result<BuiltIndex> build_index(FileSystem& fs, const std::string& prefix) {
   const std::string linked = flush::linked_dataset(fs, prefix);
   SCR_ASSIGN_OR_RETURN(built.set_aside, flush::set_damaged_index_aside(fs, prefix));
   SCR_RETURN_IF_ERROR(flush::roll_forward(fs, prefix, nullptr));
-  SCR_ASSIGN_OR_RETURN(const auto directories, fs.list(prefix + "/.scr"));
+  SCR_ASSIGN_OR_RETURN(const auto directories, flush::dataset_directories(fs, prefix));
   std::vector<IndexEntry> found;
-  for (const DirectoryEntry& directory : directories) {
-    const bool is_dataset =
-        directory.type == FileInfo::Type::kDirectory && directory.name.starts_with("scr.dataset.");
-    if (!is_dataset) continue;
-    const auto summary = flush::read_summary(fs, prefix + "/.scr/" + directory.name);
+  for (const std::string& directory : directories) {
+    const auto summary = flush::read_summary(fs, prefix + "/.scr/" + directory);
     if (!summary.ok()) {
       built.left_out.emplace_back(summary.status().message());
       continue;
     }
     IndexEntry& entry = found.emplace_back();
-    entry.directory = directory.name;
+    entry.directory = directory;
     entry.dataset = summary->dataset;
     entry.complete = summary->complete;
     entry.flushed = flush::timestamp_now();

@@ -21,7 +21,6 @@ struct InspectOptions {
 };
 
 // --- files of datasets
-// -----------------------------------------------------------------------------
 
 struct DatasetContents {
   DatasetRow row;
@@ -50,7 +49,6 @@ Status inspect_files(FileSystem& fs, const std::string& prefix,
                      const std::function<void(const FileReport&)>& report);
 
 // --- values of many datasets
-// ----------------------------------------------------------------------
 
 using Values = std::vector<std::optional<vfd::Hdf5Value>>;
 

@@ -105,62 +105,91 @@ std::string draw_checkpoint_costs(const RunLog& log) {
       kLeft + kWidth + 10, kBottom + 28, text, cut);
 }
 
-std::string draw_efficiency(const IntervalAdvice& advice) {
-  double least = advice.daly / 30;
-  double most = advice.daly * 30;
-  if (advice.interval.count > 0) {
-    least = std::min(least, advice.interval.mean / 2);
-    most = std::max(most, advice.interval.mean * 2);
+namespace {
+
+// The share of work by the interval between checkpoints, which is on a logarithmic scale.
+class EfficiencyChart {
+ public:
+  explicit EfficiencyChart(const IntervalAdvice& advice) : advice_(advice) {
+    if (advice.interval.count > 0) {
+      least_ = std::min(least_, advice.interval.mean / 2);
+      most_ = std::max(most_, advice.interval.mean * 2);
+    }
+    least_ = std::max(least_, 1e-6);
+    decades_ = std::log10(most_ / least_);
   }
-  least = std::max(least, 1e-6);
-  const double decades = std::log10(most / least);
-  const auto x = [&](double interval) {
-    return kLeft + std::clamp(std::log10(interval / least) / decades, 0.0, 1.0) * kWidth;
-  };
-  const auto y = [&](double share) { return kBottom - share * kHeight; };
-  std::string text;
-  for (const int percent : {0, 25, 50, 75, 100}) {
-    text += fmt::format(
-        "<path class=\"grid\" d=\"M{} {:.1f}H{}\"/><text class=\"axis\" x=\"{}\" "
-        "y=\"{:.1f}\">{}%</text>\n",
-        kLeft, y(percent / 100.0), kLeft + kWidth, kLeft - 8, y(percent / 100.0) + 4, percent);
+
+  std::string grid() const {
+    std::string text;
+    for (const int percent : {0, 25, 50, 75, 100}) {
+      text += fmt::format(
+          "<path class=\"grid\" d=\"M{} {:.1f}H{}\"/><text class=\"axis\" x=\"{}\" "
+          "y=\"{:.1f}\">{}%</text>\n",
+          kLeft, y(percent / 100.0), kLeft + kWidth, kLeft - 8, y(percent / 100.0) + 4, percent);
+    }
+    double last_tick = -100;
+    for (const double seconds : {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0,
+                                 21600.0, 86400.0, 604800.0, 2592000.0}) {
+      if (seconds < least_ || seconds > most_ || x(seconds) - last_tick < 56) continue;
+      last_tick = x(seconds);
+      text += fmt::format(
+          "<path class=\"grid\" d=\"M{0:.1f} {1}V{2}\"/><text class=\"tick\" "
+          "x=\"{0:.1f}\" y=\"{3}\">{4}</text>\n",
+          last_tick, kTop, kBottom, kBottom + 16, html(duration_text(seconds)));
+    }
+    return text;
   }
-  double last_tick = -100;
-  for (const double seconds : {1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0,
-                               21600.0, 86400.0, 604800.0, 2592000.0}) {
-    if (seconds < least || seconds > most || x(seconds) - last_tick < 56) continue;
-    last_tick = x(seconds);
-    text += fmt::format(
-        "<path class=\"grid\" d=\"M{0:.1f} {1}V{2}\"/><text class=\"tick\" "
-        "x=\"{0:.1f}\" y=\"{3}\">{4}</text>\n",
-        last_tick, kTop, kBottom, kBottom + 16, html(duration_text(seconds)));
+
+  std::string curve() const {
+    constexpr int kPoints = 160;
+    std::string line;
+    for (int i = 0; i <= kPoints; ++i) {
+      const double interval = least_ * std::pow(10, decades_ * i / kPoints);
+      line += fmt::format("{}{:.1f} {:.1f}", i == 0 ? "M" : "L", x(interval), height_at(interval));
+    }
+    return fmt::format(
+        "<path class=\"curve-area\" d=\"{0}L{1:.1f} {2}L{3} {2}Z\"/><path "
+        "class=\"curve\" d=\"{0}\"/>\n",
+        line, x(most_), kBottom, kLeft);
   }
-  std::string line;
-  constexpr int kPoints = 160;
-  for (int i = 0; i <= kPoints; ++i) {
-    const double interval = least * std::pow(10, decades * i / kPoints);
-    line += fmt::format("{}{:.1f} {:.1f}", i == 0 ? "M" : "L", x(interval),
-                        y(efficiency(interval, advice.c, advice.m, advice.r)));
-  }
-  text += fmt::format(
-      "<path class=\"curve-area\" d=\"{0}L{1:.1f} {2}L{3} {2}Z\"/><path "
-      "class=\"curve\" d=\"{0}\"/>\n",
-      line, x(most), kBottom, kLeft);
-  const auto mark = [&](const char* kind, const std::string& label, double interval, double height,
-                        bool left) {
-    text += fmt::format(
+
+  // An interval on the curve, with its label to the left or right of it.
+  std::string mark(const char* kind, const std::string& label, double interval, double height,
+                   bool left) const {
+    return fmt::format(
         "<g class=\"{0}\"><path d=\"M{1:.1f} {2:.1f}V{3}\"/><circle cx=\"{1:.1f}\" cy=\"{2:.1f}\" "
         "r=\"4.5\"/><text x=\"{4:.1f}\" y=\"{5:.1f}\" text-anchor=\"{6}\">{7}</text></g>\n",
-        kind, x(interval), y(efficiency(interval, advice.c, advice.m, advice.r)), kBottom,
-        x(interval) + (left ? -8 : 8), height, left ? "end" : "start", html(label));
-  };
+        kind, x(interval), height_at(interval), kBottom, x(interval) + (left ? -8 : 8), height,
+        left ? "end" : "start", html(label));
+  }
+
+ private:
+  double x(double interval) const {
+    return kLeft + std::clamp(std::log10(interval / least_) / decades_, 0.0, 1.0) * kWidth;
+  }
+  static double y(double share) { return kBottom - share * kHeight; }
+  double height_at(double interval) const {
+    return y(efficiency(interval, advice_.c, advice_.m, advice_.r));
+  }
+
+  const IntervalAdvice& advice_;
+  double least_ = advice_.daly / 30;
+  double most_ = advice_.daly * 30;
+  double decades_ = 0;
+};
+
+}  // namespace
+
+std::string draw_efficiency(const IntervalAdvice& advice) {
+  const EfficiencyChart chart(advice);
   const bool used = advice.interval.count > 0;
   const bool best_is_right = used && advice.daly > advice.interval.mean;
-  mark("best", fmt::format("best {}", duration_text(advice.daly)), advice.daly, kBottom - 12,
-       used && !best_is_right);
+  std::string text = chart.grid() + chart.curve();
+  text += chart.mark("best", fmt::format("best {}", duration_text(advice.daly)), advice.daly,
+                     kBottom - 12, used && !best_is_right);
   if (used) {
-    mark("used", fmt::format("used {}", duration_text(advice.interval.mean)), advice.interval.mean,
-         kBottom - 30, best_is_right);
+    text += chart.mark("used", fmt::format("used {}", duration_text(advice.interval.mean)),
+                       advice.interval.mean, kBottom - 30, best_is_right);
   }
   return fmt::format(
       "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"Share of work by "

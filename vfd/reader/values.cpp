@@ -196,7 +196,6 @@ std::size_t array_count(hid_t type, hid_t base) {
 }
 
 // --- comparing
-// -----------------------------------------------------------------------------------------
 
 bool same_list(hid_t base, const std::byte* one, const std::byte* other, std::size_t count) {
   const std::size_t size = H5Tget_size(base);

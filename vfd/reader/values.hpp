@@ -40,7 +40,6 @@ class Elements {
   Elements& operator=(const Elements&) = delete;
   std::byte* data() { return bytes_.data(); }
   std::span<const std::byte> bytes() const { return bytes_; }
-  std::size_t element_size() const { return element_size_; }
   std::size_t count() const { return count_; }
   const std::byte* at(std::size_t index) const { return bytes_.data() + index * element_size_; }
   void read() { read_ = true; }  // there is something to free

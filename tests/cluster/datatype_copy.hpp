@@ -1,14 +1,16 @@
-// gather() and scatter() of datatype.hpp.
+// MPI_Pack and MPI_Unpack by way of flatten(): what a flat type says of a buffer is what MPI does.
+#pragma once
+
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "core/mpi/datatype.hpp"
 
 namespace scr::mpi {
-namespace {
 
 // By numbers, for MPI_BOTTOM may be a null pointer, to which C++ allows nothing to be added.
-std::byte* address(const void* base, std::int64_t offset) {
+inline std::byte* address(const void* base, std::int64_t offset) {
   const auto number = reinterpret_cast<std::uintptr_t>(base) + static_cast<std::uintptr_t>(offset);
   return reinterpret_cast<std::byte*>(number);  // NOLINT(performance-no-int-to-ptr)
 }
@@ -40,26 +42,20 @@ std::uint64_t transfer(const void* buffer, std::int64_t count, const FlatType& t
   return bytes;
 }
 
-}  // namespace
-
-bool is_contiguous_in_memory(std::int64_t count, const FlatType& type) {
-  return type.is_contiguous || count == 0 || (count == 1 && type.ranges.size() == 1);
-}
-
-std::byte* start_in_memory(const void* buffer, const FlatType& type) {
-  return address(buffer, type.ranges.empty() ? 0 : type.ranges.front().offset);
-}
-
-std::uint64_t gather(const void* buffer, std::int64_t count, const FlatType& type,
-                     std::span<std::byte> out) {
+// Copies the bytes of `count` elements to `out`, or as many of the first as fit there. Returns how
+// many those were.
+inline std::uint64_t gather(const void* buffer, std::int64_t count, const FlatType& type,
+                            std::span<std::byte> out) {
   return transfer(buffer, count, type, out.size(),
                   [&](const std::byte* memory, std::uint64_t position, std::uint64_t length) {
                     std::memcpy(out.data() + position, memory, length);
                   });
 }
 
-std::uint64_t scatter(std::span<const std::byte> in, void* buffer, std::int64_t count,
-                      const FlatType& type) {
+// The other way: `in` may hold less than `count` elements (a short read), or even a part of one;
+// what it does not reach stays as it was.
+inline std::uint64_t scatter(std::span<const std::byte> in, void* buffer, std::int64_t count,
+                             const FlatType& type) {
   return transfer(buffer, count, type, in.size(),
                   [&](std::byte* memory, std::uint64_t position, std::uint64_t length) {
                     std::memcpy(memory, in.data() + position, length);
