@@ -113,7 +113,7 @@ Status fetch_files(FileSystem& fs, const std::string& prefix, const std::string&
         reader.read(file, [&](std::span<const std::byte> data, std::uint64_t offset) {
           bytes += data.size();
           if (progress) progress(bytes);
-          return target->write_all(data, offset);
+          return write_with_holes(*target, data, offset);
         }));
     SCR_RETURN_IF_ERROR(target->close());
   }

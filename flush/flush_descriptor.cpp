@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::string_view kSize = "CONTAINER_SIZE";
 constexpr std::string_view kParity = "CONTAINER_PARITY";
+constexpr std::string_view kKeepNewer = "KEEP_NEWER";
 constexpr std::string_view kContainersText = "CONTAINERS";
 
 // A segment of a container that can be: its name is that of a container, and it ends inside.
@@ -69,6 +70,7 @@ std::vector<FinalFile> final_files(const std::vector<FileMeta>& files) {
 
 Hash FlushDescriptor::to_hash() const {
   Hash hash;
+  if (keep_newer) hash.at(kKeepNewer);
   if (!layout.containers()) return hash;
   hash.set_value(kSize, layout.container_size);
   if (layout.container_parity > 0) hash.set_value(kParity, layout.container_parity);
@@ -79,6 +81,7 @@ Hash FlushDescriptor::to_hash() const {
 
 Result<FlushDescriptor> FlushDescriptor::of(const FilemapEntry& entry) {
   FlushDescriptor descriptor;
+  descriptor.keep_newer = entry.flush.contains(kKeepNewer);
   if (!entry.flush.contains(kSize)) return descriptor;
   SCR_ASSIGN_OR_RETURN(descriptor.layout.container_size, entry.flush.require_uint(kSize));
   if (entry.flush.contains(kParity)) {

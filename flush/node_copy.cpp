@@ -381,6 +381,7 @@ Result<NodeReport> survey_node(FileSystem& fs, const NodeJob& job, const std::st
       if (fresh || (entry.dataset.complete && !dataset.dataset.complete)) {
         dataset.dataset = entry.dataset;
         dataset.layout = descriptor->layout;
+        dataset.keep_newer = descriptor->keep_newer;
       }
       dataset.ranks.add(rank);
     }

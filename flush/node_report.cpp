@@ -17,6 +17,7 @@ Hash dataset_to_hash(const NodeDataset& dataset) {
   hash.set("DSETDESC", dataset.dataset.to_hash());
   hash.set_value("LAYOUT", dataset.layout.to_text());
   hash.set_value("RANKS", dataset.ranks.to_text());
+  if (dataset.keep_newer) hash.at("KEEP_NEWER");
   if (dataset.in_prefix) hash.at("PFS");
   return hash;
 }
@@ -36,6 +37,7 @@ Result<NodeDataset> dataset_from_hash(const Hash& hash) {
   SCR_ASSIGN_OR_RETURN(const std::string layout, hash.require_value("LAYOUT"));
   SCR_ASSIGN_OR_RETURN(dataset.layout, Layout::from_text(layout));
   SCR_ASSIGN_OR_RETURN(dataset.ranks, ranks_from_hash(hash, "RANKS"));
+  dataset.keep_newer = hash.contains("KEEP_NEWER");
   dataset.in_prefix = hash.contains("PFS");
   return dataset;
 }

@@ -18,6 +18,7 @@ namespace scr::flush {
 struct NodeDataset {
   DatasetDescriptor dataset;
   Layout layout;
+  bool keep_newer = false;  // as in FlushOptions
   bool in_prefix = false;  // the node's flush file says that it has been flushed
   RankRanges ranks;        // whose files the node has
   bool operator==(const NodeDataset&) const = default;

@@ -271,8 +271,9 @@ class Saver {
 
   Status save(const CandidateDataset& candidate, SavedDataset& saved) {
     const std::string& prefix = request_.job.prefix;
-    SCR_ASSIGN_OR_RETURN(const auto directory,
-                         begin_scavenge(fs_, prefix, candidate.dataset, candidate.layout));
+    SCR_ASSIGN_OR_RETURN(
+        const auto directory,
+        begin_scavenge(fs_, prefix, candidate.dataset, candidate.layout, candidate.keep_newer));
     if (!directory) {
       saved.state = SaveState::kThere;
       mark(candidate);
@@ -326,6 +327,7 @@ std::vector<CandidateDataset> merge_surveys(const std::map<std::string, NodeRepo
       if (fresh || (there.dataset.complete && !candidate.dataset.complete)) {
         candidate.dataset = there.dataset;
         candidate.layout = there.layout;
+        candidate.keep_newer = there.keep_newer;
       }
       candidate.in_prefix = candidate.in_prefix || there.in_prefix;
       candidate.holders[host] = there.ranks;

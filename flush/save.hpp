@@ -25,6 +25,7 @@ namespace scr::flush {
 struct CandidateDataset {
   DatasetDescriptor dataset;
   Layout layout;
+  bool keep_newer = false;  // as in FlushOptions
   bool in_prefix = false;
   std::map<std::string, RankRanges> holders;  // by host
 };

@@ -172,7 +172,7 @@ class Committer {
 
 Result<std::optional<std::string>> begin_scavenge(FileSystem& fs, const std::string& prefix,
                                                   const DatasetDescriptor& dataset,
-                                                  const Layout& layout) {
+                                                  const Layout& layout, bool keep_newer) {
   SCR_RETURN_IF_ERROR(fs.make_directories(prefix + "/.scr"));
   SCR_ASSIGN_OR_RETURN(const bool ended, roll_forward_dataset(fs, prefix, dataset));
   if (ended) return std::optional<std::string>();
@@ -183,13 +183,15 @@ Result<std::optional<std::string>> begin_scavenge(FileSystem& fs, const std::str
   }
   SCR_ASSIGN_OR_RETURN(std::string found, find_intent(fs, prefix, dataset));
   if (!found.empty()) {
-    SCR_ASSIGN_OR_RETURN(const auto taken, take_up(fs, prefix, found, layout.to_text()));
+    SCR_ASSIGN_OR_RETURN(const auto taken,
+                         take_up(fs, prefix, found, layout.to_text(), keep_newer));
     if (taken) return std::optional<std::string>(std::move(found));
   }
   SCR_ASSIGN_OR_RETURN(std::string name, make_dataset_directory(fs, prefix, dataset.id));
   Intent intent;
   intent.dataset = dataset;
   intent.layout = layout.to_text();
+  intent.keep_newer = keep_newer;
   const Status status = write_intent(fs, path_of(prefix, name), intent, Durability::kDurable);
   if (!status.ok()) (void)remove_dataset_directory(fs, prefix, name);
   SCR_RETURN_IF_ERROR(status);

@@ -20,10 +20,10 @@
 namespace scr::flush {
 
 // The name of the directory, below .scr; nothing if the dataset is in the index already, or an
-// earlier flush of it had only to be ended.
+// earlier flush of it had only to be ended. `keep_newer` as in FlushOptions.
 Result<std::optional<std::string>> begin_scavenge(FileSystem& fs, const std::string& prefix,
                                                   const DatasetDescriptor& dataset,
-                                                  const Layout& layout);
+                                                  const Layout& layout, bool keep_newer = false);
 
 struct RebuildOptions {
   // Only sets of this scheme, or with this id.

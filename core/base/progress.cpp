@@ -1,6 +1,7 @@
 #include "core/base/progress.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,10 +30,14 @@ void overwrite_terminal_line(const std::string& line, bool last) {
   (void)!::write(STDERR_FILENO, text.data(), text.size());
 }
 
-// What is written to standard error comes to a terminal, perhaps by way of a launcher.
+// What is written to standard error comes to a terminal, perhaps by way of a launcher; the
+// launcher's variable says nothing of a file that it was sent to.
 bool is_at_terminal() {
+  if (::isatty(STDERR_FILENO) == 1) return true;
   const char* const launched = std::getenv(kTerminalVariable);
-  return ::isatty(STDERR_FILENO) == 1 || (launched != nullptr && *launched != '\0');
+  struct stat info = {};
+  return launched != nullptr && *launched != '\0' && ::fstat(STDERR_FILENO, &info) == 0 &&
+         !S_ISREG(info.st_mode);
 }
 
 void write_log_line(const std::string& line, bool /*last*/) { log::info("{}", line); }

@@ -13,6 +13,7 @@
 #include "core/job/installation.hpp"
 #include "core/job/remote.hpp"
 #include "core/routing/deletions.hpp"
+#include "flush/index.hpp"
 
 namespace scr::job {
 namespace {
@@ -131,14 +132,18 @@ Status save_alone(const JobSettings& job, const RemoteShell& shell, const SaveJo
   return {};
 }
 
-// What the program had deleted is not to come back.
-void take_away_deleted(const JobSettings& job, const flush::SaveOutcome& outcome) {
-  std::set<std::pair<int, std::int64_t>> saved;
-  for (const flush::SavedDataset& one : outcome.datasets) {
-    if (one.state == flush::SaveState::kSaved) saved.insert({one.dataset.id, one.dataset.created});
+// What the program had deleted is not to come back: not with what was saved now, nor with what a
+// flush or an earlier call that did not live to see it has brought.
+void take_away_deleted(const JobSettings& job) {
+  const auto index = flush::read_index(job.fs(), job.prefix());
+  Status status = index.status();
+  if (status.ok()) {
+    std::set<std::pair<int, std::int64_t>> there;
+    for (const flush::IndexEntry& entry : index->entries()) {
+      if (entry.complete) there.insert({entry.id(), entry.dataset.created});
+    }
+    status = routing::take_away_deleted(job.fs(), job.prefix(), there);
   }
-  if (saved.empty()) return;
-  const Status status = routing::take_away_deleted(job.fs(), job.prefix(), saved);
   if (!status.ok()) log::warning("{}", status.message());
 }
 
@@ -184,10 +189,10 @@ Result<flush::SaveOutcome> save_job(const JobSettings& job, const SaveJobOptions
     return run_on_nodes(shell, options, on, command);
   };
   SCR_ASSIGN_OR_RETURN(flush::SaveOutcome outcome, flush::save_datasets(job.fs(), request));
-  if (!options.dataset) {
-    SCR_RETURN_IF_ERROR(save_alone(job, shell, options, request, outcome));
-  }
-  take_away_deleted(job, outcome);
+  const Status alone =
+      options.dataset ? Status() : save_alone(job, shell, options, request, outcome);
+  take_away_deleted(job);
+  SCR_RETURN_IF_ERROR(alone);
   log_outcome(job, outcome,
               std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   return outcome;

@@ -21,7 +21,8 @@ Status take_away_deleted(FileSystem& fs, const std::string& prefix,
   const auto keep = [&](const Marker& marker) {
     if (!marker.gone || !flushed.contains({marker.dataset, marker.created})) return true;
     const auto location = flush::locate(fs, prefix, marker.file, marker.dataset);
-    if (location.ok() && location->file.contained()) return true;
+    const bool known = location.ok() || location.status().code() == StatusCode::kNotFound;
+    if (!known || (location.ok() && location->file.contained())) return true;
     Status status = take_away(fs, prefix, marker);
     if (first.ok()) first = status;
     return !status.ok();

@@ -138,6 +138,13 @@ class Session {
     std::string prefix;            // of a stored one
     std::optional<flush::StoredLocation> stored;
   };
+  // A file of an earlier dataset that was renamed in this window.
+  struct Renamed {
+    Copy copy;  // under the old name
+    Route route;
+    std::string to;  // absolute
+    std::int64_t written = 0;
+  };
 
   // This process's part of a file of the window that several write together.
   struct SharedWindowFile {
@@ -269,6 +276,13 @@ class Session {
   Result<bool> renamed_away(const Copy& copy, const Route& route, const std::string& from,
                             const std::string& to);
   Status let_go(const Copy& copy, const Route& route, const std::string& absolute);
+  Status let_go_when_sealed(const Copy& copy, const Route& route, const std::string& from,
+                            const std::string& to);
+  void end_renames(bool sealed, const std::set<std::string>& written_again);
+  void end_renames_to(const std::string& absolute);
+  void end_rename(const std::string& from, const Renamed& renamed);
+  const Renamed* renamed_before(const std::string& absolute, const std::optional<Marker>& marker);
+  std::int64_t time_written(const Copy& copy);
   Status bury(const Copy& copy, const Route& route, std::int64_t written);
   Status bury_stored(const Copy& copy, const Route& route);
   void hide(const std::string& absolute);
@@ -437,9 +451,10 @@ class Session {
   std::map<std::string, LiveFile> live_;                 // by absolute name
   std::map<const config::RouteRule*, std::uint64_t> closes_;  // in this window
   std::int64_t closed_in_all_ = 0;                            // files of this process
-  std::int64_t closes_seen_ = 0;       // the most of any process, at the last look
-  std::set<int> flushed_;              // datasets that are known to have been
-  std::map<std::string, int> hidden_;  // absolute name -> cached copies up to this dataset
+  std::int64_t closes_seen_ = 0;            // the most of any process, at the last look
+  std::set<int> flushed_;                   // datasets that are known to have been
+  std::map<std::string, int> hidden_;       // absolute name -> cached copies up to this dataset
+  std::map<std::string, Renamed> renamed_;  // in this window, by the name that they had
   // dataset -> names that the program has deleted, and when the file that had it was written
   std::map<int, std::map<std::string, std::int64_t>> gone_;
 

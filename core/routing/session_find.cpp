@@ -160,6 +160,11 @@ Result<Session::Copy> Session::find(const Route& route, const std::string& absol
     real = visible.ok() && !*visible;
     if (!marker && visible.ok()) marker = *visible;
   }
+  if (const Renamed* left = renamed_before(absolute, marker)) {
+    Copy copy;
+    if (real && info->mtime_ns > left->written) copy.where = Copy::Where::kPlain;
+    return copy;
+  }
   if (here && !marker && !(runtime_ && here->dataset == runtime_->window())) {
     SCR_ASSIGN_OR_RETURN(const auto deleted, markers_->find_deletion(route.relative));
     if (deleted && deleted->dataset >= here->dataset) here.reset();
@@ -172,7 +177,10 @@ Result<Session::Copy> Session::find(const Route& route, const std::string& absol
   }
   // Flushed, and then taken away: by the program in a run before, or by someone who did not tell
   // us.
-  if (here && !marker && !real && runtime_ && runtime_->is_in_prefix(here->dataset)) here.reset();
+  if (here && here->created == 0 && !marker && !real && runtime_ &&
+      runtime_->is_in_prefix(here->dataset)) {
+    here.reset();
+  }
   const bool served = marker && marker->host != host() && !marker->container && attached_ &&
                       !marker->service.empty();
   // Where several nodes have a file in one window, the marker tells who wrote it last.

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
+#include "core/base/log.hpp"
+#include "core/routing/deletions.hpp"
 #include "core/routing/session.hpp"
 
 namespace scr::routing {
@@ -43,6 +46,7 @@ Result<bool> Session::unlinked(std::string_view name) {
   } else {
     SCR_RETURN_IF_ERROR(let_go(copy, route, absolute));
   }
+  end_renames_to(absolute);
   // An older file at the name goes by the system call.
   auto info = fs_.info(absolute);
   return info.status().code() == StatusCode::kNotFound;
@@ -84,9 +88,7 @@ Status Session::let_go(const Copy& copy, const Route& route, const std::string& 
   }
   hide(absolute);
   if (copy.where != Copy::Where::kStored) {
-    auto cached = copy.where == Copy::Where::kCache ? fs_.info(copy.path)
-                                                    : Result<FileInfo>(not_found("not here"));
-    const std::int64_t written = cached.ok() ? cached->mtime_ns : copy.marker.written;
+    const std::int64_t written = time_written(copy);
     gone_[copy.dataset][route.relative] = written;
     if (runtime_ && !runtime_->is_in_prefix(copy.dataset)) return bury(copy, route, written);
   }
@@ -94,6 +96,82 @@ Status Session::let_go(const Copy& copy, const Route& route, const std::string& 
   if (copy.where == Copy::Where::kStored && !renamed) return bury_stored(copy, route);
   if (copy.marker.container && !renamed) return markers_->bury(copy.marker);
   return copy.marker.file.empty() ? Status() : markers_->drop(copy.marker);
+}
+
+std::int64_t Session::time_written(const Copy& copy) {
+  auto cached = copy.where == Copy::Where::kCache ? fs_.info(copy.path)
+                                                  : Result<FileInfo>(not_found("not here"));
+  return cached.ok() ? cached->mtime_ns : copy.marker.written;
+}
+
+// The data of a renamed file is in the window now, and a dataset before may have it under the old
+// name. That is let go when the window is sealed: a run that is killed before has it there.
+Status Session::let_go_when_sealed(const Copy& copy, const Route& route, const std::string& from,
+                                   const std::string& to) {
+  for (auto& [name, renamed] : renamed_) {
+    if (renamed.to == from) renamed.to = to;
+  }
+  const bool in_window = file_in_window(from) != nullptr || copy.dataset == runtime_->window();
+  if (in_window) return let_go(copy, route, from);
+  renamed_[from] = {copy, route, to, time_written(copy)};
+  // The next run finds what is in the cache without a note.
+  const bool cached = copy.where != Copy::Where::kStored && !copy.marker.container;
+  return cached && !copy.marker.file.empty() ? markers_->drop(copy.marker) : Status();
+}
+
+// The file had this name, and has left it in this window; nobody has written one anew.
+const Session::Renamed* Session::renamed_before(const std::string& absolute,
+                                                const std::optional<Marker>& marker) {
+  const auto found = renamed_.find(absolute);
+  if (found == renamed_.end() || file_in_window(absolute) != nullptr ||
+      shared_window_.contains(absolute)) {
+    return nullptr;
+  }
+  const bool anew = marker && marker->dataset > found->second.copy.dataset;
+  return anew ? nullptr : &found->second;
+}
+
+// The window has been sealed, or has failed, and then the old names hold again.
+void Session::end_renames(bool sealed, const std::set<std::string>& written_again) {
+  const auto renames = std::exchange(renamed_, {});
+  for (const auto& [from, renamed] : renames) {
+    if (sealed) {
+      if (!written_again.contains(from)) end_rename(from, renamed);
+    } else if (!renamed.copy.marker.file.empty()) {
+      Status status = markers_->put(renamed.copy.marker, markers_visible());
+      if (!status.ok()) log::warning("{}", status.message());
+    }
+  }
+}
+
+// What had other names before has been deleted.
+void Session::end_renames_to(const std::string& absolute) {
+  for (auto one = renamed_.begin(); one != renamed_.end();) {
+    if (one->second.to != absolute) {
+      ++one;
+      continue;
+    }
+    end_rename(one->first, one->second);
+    one = renamed_.erase(one);
+  }
+}
+
+void Session::end_rename(const std::string& from, const Renamed& renamed) {
+  const Copy& copy = renamed.copy;
+  const auto now = markers_->find(renamed.route.relative);
+  if (now.ok() && *now && (*now)->dataset > copy.dataset) return;  // another process wrote it anew
+  const bool flushed = runtime_->is_in_prefix(copy.dataset);
+  const bool cached = std::ranges::any_of(
+      runtime_->cached(), [&](const CachedDataset& one) { return one.dataset.id == copy.dataset; });
+  if (copy.where != Copy::Where::kStored && !flushed && !cached) return;
+  Status status = let_go(copy, renamed.route, from);
+  if (status.ok() && flushed) {
+    Marker old;
+    old.file = renamed.route.relative;
+    old.written = renamed.written;
+    status = take_away(fs_, prefix(), old);
+  }
+  if (!status.ok()) log::warning("{}", status.message());
 }
 
 // The file stays in its container, and the note says that it is not to be found there any more.
@@ -237,7 +315,7 @@ Result<bool> Session::renamed(std::string_view from, std::string_view to) {
   const WindowFile* renamed = file_in_window(new_name);
   publish(renamed->marker, renamed->path);
   leave_window(new_name);
-  SCR_RETURN_IF_ERROR(let_go(copy, old_route, old_name));
+  SCR_RETURN_IF_ERROR(let_go_when_sealed(copy, old_route, old_name, new_name));
   if (!attached_ && writers_.empty()) seal();
   return true;
 }

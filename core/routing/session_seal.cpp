@@ -110,8 +110,12 @@ void Session::seal() {
       for (const auto& [absolute, file] : window_) drop_marker(file.marker);
     }
   }
+  std::set<std::string> written;
+  for (const auto& [absolute, file] : window_) written.insert(absolute);
+  for (const auto& [absolute, file] : shared_window_) written.insert(absolute);
   window_.clear();
   shared_window_.clear();
+  end_renames(status.ok(), written);
   dropped_shared_.clear();
   closes_.clear();
   window_is_incomplete_ = false;

@@ -25,6 +25,7 @@
 #include "core/runtime/flusher.hpp"
 #include "core/runtime/program.hpp"
 #include "core/runtime/restart.hpp"
+#include "flush/flush_descriptor.hpp"
 #include "flush/index.hpp"
 #include "flush/rank2file.hpp"
 
@@ -231,7 +232,7 @@ class Runtime {
   Result<std::string> relative_to_prefix(const std::string& absolute) const;
   Status check_writers();
   Status record_files(bool valid);
-  void plan_containers(FilemapEntry& entry);
+  void plan_containers(const FilemapEntry& entry, flush::FlushDescriptor& descriptor);
   Status encode();
   Status seal();
   Status complete_bypassed(bool valid);

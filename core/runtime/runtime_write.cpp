@@ -279,7 +279,10 @@ Status Runtime::record_files(bool valid) {
   context_->world().all_reduce(sums, ReduceOp::kSum);
   writing_->dataset.size = sums[0];
   writing_->dataset.files = sums[1];
-  if (context_->config().get_bool("SCR_USE_CONTAINERS")) plan_containers(entry);
+  flush::FlushDescriptor descriptor;
+  descriptor.keep_newer = context_->transparent();
+  if (context_->config().get_bool("SCR_USE_CONTAINERS")) plan_containers(entry, descriptor);
+  entry.flush = descriptor.to_hash();
   if (!status.ok()) return status;
   entry.dataset = writing_->dataset;
   for (const auto& set : writing_->redundancy->sets) {
@@ -295,8 +298,7 @@ Status Runtime::record_files(bool valid) {
 
 // Collective: where the files would be in containers, so that a serial copy after a crash
 // (scr_copy) writes the same ones that a flush does.
-void Runtime::plan_containers(FilemapEntry& entry) {
-  flush::FlushDescriptor descriptor;
+void Runtime::plan_containers(const FilemapEntry& entry, flush::FlushDescriptor& descriptor) {
   descriptor.layout.container_size = context_->config().get_bytes("SCR_CONTAINER_SIZE");
   descriptor.layout.container_parity = context_->config().get_uint("SCR_CONTAINER_PARITY");
   std::uint64_t bytes = 0;
@@ -308,7 +310,6 @@ void Runtime::plan_containers(FilemapEntry& entry) {
         flush::place_in_containers(offset, file.size, descriptor.layout.container_size);
     offset += file.size;
   }
-  entry.flush = descriptor.to_hash();
 }
 
 // Encodes every set of this rank. All processes come to all their sets, whatever happened in one of

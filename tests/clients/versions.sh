@@ -118,6 +118,21 @@ case_deleted_and_killed() {
   expect_no_notes
 }
 
+case_renamed_and_killed() {
+  begin_acts "a sealed file is renamed, and the run is killed before the new name is sealed: the old one has it"
+  SCR_CACHE_SIZE=6 SCR_FLUSH_ASYNC_BW=1 acts "write t.%r.h5 1%r" "write u.%r.h5 2%r" barrier "rename t.%r.h5 r.%r.h5" \
+    "missing t.%r.h5" "refused t.%r.h5" "read r.%r.h5 1%r" "rename u.%r.h5 v.%r.h5" "write u.%r.h5 3%r" "read u.%r.h5 3%r" \
+    "@0 kill"
+  expect_no_text WRONG
+  acts "read t.%r.h5 1%r" "refused r.%r.h5" "read u.%r.h5 2%r" "refused v.%r.h5" barrier "rename t.%r.h5 r.%r.h5" \
+    "rename u.%r.h5 v.%r.h5" "write u.%r.h5 4%r" barrier "refused t.%r.h5" "read u.%r.h5 4%r"
+  expect_done
+  expect_text "restart from the cache"
+  plain_acts "missing t.%r.h5" "read r.%r.h5 1%r" "read v.%r.h5 2%r" "read u.%r.h5 4%r"
+  expect_done
+  expect_no_notes
+}
+
 case_kept_open() {
   begin_acts "a log stays open and is flushed each step: kill -9 does not lose it, and others are sealed"
   acts "@0 hold log.h5 100" "while 3" "@0 add log.h5 s%s %s" "@0 flush log.h5" "write c%s.%r.h5 %s" barrier again \

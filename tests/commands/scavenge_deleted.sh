@@ -38,4 +38,19 @@ case_containers() {
   expect_done
 }
 
+case_newer() {
+  begin_acts "scr_postrun: files that were written past h5scr since stay, deleted before or not"
+  export SCR_FLUSH=0
+  acts "write a.%r.h5 1" "write b.%r.h5 2" "write c.%r.h5 3" barrier "unlink a.%r.h5" barrier "@0 kill"
+  unset SCR_FLUSH
+  plain_acts "write a.%r.h5 7" "write b.%r.h5 8"
+  expect_done
+  out=$(cluster head timeout -k 5 120 scr_postrun 2>&1)
+  status=$?
+  expect_status 0
+  expect_text "saved"
+  plain_acts "read a.%r.h5 7" "read b.%r.h5 8" "read c.%r.h5 3"
+  expect_done
+}
+
 run_cases "$@"
