@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/base/checksum.hpp"
+#include "core/base/holes.hpp"
 #include "flush/parity.hpp"
 
 namespace scr::flush {
