@@ -388,6 +388,7 @@ class Session {
   bool announce_cached(const CachedDataset& dataset, const NewestVersions& newest);
   Status announce_entry(const FilemapEntry& entry, int& number, const NewestVersions& newest);
   void hide_shared(const FilemapEntry& entry);
+  bool is_flushed(int dataset) const;
   bool is_flushed_again(const std::string& relative, int id);
   Status settle_deletion(const std::string& relative, int id);
   void note_dataset_flushed(int id);

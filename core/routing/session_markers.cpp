@@ -273,6 +273,11 @@ Status Session::announce_entry(const FilemapEntry& entry, int& number,
   return first;
 }
 
+// It is in the prefix directory, and perhaps no longer in the cache.
+bool Session::is_flushed(int dataset) const {
+  return flushed_.contains(dataset) || runtime_->is_in_prefix(dataset);
+}
+
 // Datasets that have reached the prefix directory since the last look.
 void Session::note_flushed() {
   if (!runtime_) return;

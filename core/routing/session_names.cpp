@@ -90,7 +90,7 @@ Status Session::let_go(const Copy& copy, const Route& route, const std::string& 
   if (copy.where != Copy::Where::kStored) {
     const std::int64_t written = time_written(copy);
     gone_[copy.dataset][route.relative] = written;
-    if (runtime_ && !runtime_->is_in_prefix(copy.dataset)) return bury(copy, route, written);
+    if (runtime_ && !is_flushed(copy.dataset)) return bury(copy, route, written);
   }
   const bool renamed = !copy.marker.file.empty() && copy.marker.file != route.relative;
   if (copy.where == Copy::Where::kStored && !renamed) return bury_stored(copy, route);
@@ -157,13 +157,15 @@ void Session::end_renames_to(const std::string& absolute) {
 }
 
 void Session::end_rename(const std::string& from, const Renamed& renamed) {
-  const Copy& copy = renamed.copy;
+  Copy copy = renamed.copy;
   const auto now = markers_->find(renamed.route.relative);
   if (now.ok() && *now && (*now)->dataset > copy.dataset) return;  // another process wrote it anew
-  const bool flushed = runtime_->is_in_prefix(copy.dataset);
+  const bool flushed = is_flushed(copy.dataset);
   const bool cached = std::ranges::any_of(
       runtime_->cached(), [&](const CachedDataset& one) { return one.dataset.id == copy.dataset; });
   if (copy.where != Copy::Where::kStored && !flushed && !cached) return;
+  const bool containers = config()->get_bool("SCR_USE_CONTAINERS");
+  if (flushed && containers && !copy.marker.file.empty()) copy.marker.container = true;
   Status status = let_go(copy, renamed.route, from);
   if (status.ok() && flushed) {
     Marker old;

@@ -88,6 +88,13 @@ case_renamed() {
     expect_done
     expect_no_notes
   done
+
+  begin_acts "written to a temporary name, flushed into a container and out of the cache when the new name is sealed"
+  SCR_USE_CONTAINERS=1 SCR_CACHE_SIZE=1 acts "while 3" "write tmp.%r.h5 %s" barrier "rename tmp.%r.h5 restart.%r.h5" \
+    barrier "refused tmp.%r.h5" "refused tmp.%o.h5" "read restart.%o.h5 %s" barrier again
+  expect_done
+  SCR_USE_CONTAINERS=1 acts "refused tmp.%r.h5" "refused tmp.%o.h5" "read restart.%o.h5 3"
+  expect_done
 }
 
 case_deleted() {
