@@ -39,7 +39,7 @@ std::vector<FinalFile> final_files(const std::vector<FileMeta>& files);
 
 struct FlushDescriptor {
   Layout layout;
-  bool keep_newer = false;  // as in FlushOptions
+  bool keep_newer = false;                               // as in FlushOptions
   std::map<std::string, std::vector<Segment>> segments;  // by final file; none for plain files
 
   Hash to_hash() const;

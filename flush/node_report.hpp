@@ -19,8 +19,8 @@ struct NodeDataset {
   DatasetDescriptor dataset;
   Layout layout;
   bool keep_newer = false;  // as in FlushOptions
-  bool in_prefix = false;  // the node's flush file says that it has been flushed
-  RankRanges ranks;        // whose files the node has
+  bool in_prefix = false;   // the node's flush file says that it has been flushed
+  RankRanges ranks;         // whose files the node has
   bool operator==(const NodeDataset&) const = default;
 };
 
