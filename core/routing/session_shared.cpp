@@ -21,7 +21,6 @@ namespace scr::routing {
 namespace {
 
 using shared_file::LogFile;
-using shared_file::LogPlace;
 using shared_file::SharedFile;
 
 // Ids of files that are only read have datasets that do not exist.

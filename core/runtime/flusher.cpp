@@ -147,10 +147,12 @@ Status Flusher::begin(const DatasetDescriptor& dataset) {
 bool Flusher::start_thread() {
   if (thread_.joinable()) return true;
   auto started = start_background_thread([this] { run(); });
-  if (started.ok()) thread_ = *std::move(started);
-  if (!started.ok())
+  if (!started.ok()) {
     log::warning("{}; the program waits for its flush", started.status().message());
-  return started.ok();
+    return false;
+  }
+  thread_ = *std::move(started);
+  return true;
 }
 
 // In the thread: computes what is waiting to be computed.
