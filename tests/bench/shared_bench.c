@@ -182,6 +182,13 @@ static void compare(const char* directory, const struct shape* shape, int rounds
   fflush(stdout);
 }
 
+/* What was removed is off the disk before the next one is timed. */
+static void settle(void) {
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) sync();
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 /* dd with fsync, of as many bytes, by as many processes. */
 static double copy_with_dd(const char* directory) {
   char from[600], to[600];
@@ -192,7 +199,7 @@ static double copy_with_dd(const char* directory) {
   if (source < 0 || write(source, data, size) != (ssize_t)size || close(source) != 0)
     must(MPI_ERR_IO, "write the source of dd");
   unlink(to + 3);
-  MPI_Barrier(MPI_COMM_WORLD);
+  settle();
   const double start = MPI_Wtime();
   pid_t process = 0;
   int status = -1;
@@ -205,16 +212,29 @@ static double copy_with_dd(const char* directory) {
   return seconds;
 }
 
-static void compare_flush(const char* directory, int rounds) {
+static double flush_file(const char* name) {
   const struct shape shape = {1, 1, 65536};
+  double closing = 0;
+  settle();
+  (void)write_file(name, &shape, &closing);
+  delete_file(name);
+  return closing;
+}
+
+/* They take turns to be first. */
+static void compare_flush(const char* directory, int rounds) {
   double ratios[MAX_ROUNDS];
   for (int round = -1; round < rounds; round++) {
     char name[512];
-    double closing = 0;
+    double copied = 0, flushed = 0;
     snprintf(name, sizeof name, "%s/routed.%d", directory, round + 1);
-    const double copied = copy_with_dd(directory);
-    (void)write_file(name, &shape, &closing);
-    if (round >= 0) ratios[round] = closing / copied;
+    for (int turn = 0; turn < 2; turn++) {
+      if ((round + turn) % 2 == 0)
+        flushed = flush_file(name);
+      else
+        copied = copy_with_dd(directory);
+    }
+    if (round >= 0) ratios[round] = flushed / copied;
   }
   if (rank == 0)
     printf("flush of a shared file (64 KiB interleaved) / dd of the same bytes: %.2f\n",
