@@ -153,7 +153,8 @@ routes_nothing() { # name
   case $1 in
     big | swmr) echo "leaves itself out with a driver that is not HDF5's own, or has no SWMR" ;;
     cross_read) echo "reads files of HDF5's sources, outside of the prefix directory" ;;
-    bittests | enc_dec_plist | event_set | hyperslab | thread_id | twriteorder) echo "has no HDF5 file" ;;
+    bittests | enc_dec_plist | event_set | hyperslab | thread_id | timer | twriteorder) echo "has no HDF5 file" ;;
+    ttsafe) echo "has HDF5 files only where HDF5 is thread-safe" ;;
     enc_dec_plist_cross_platform) echo "reads property lists of HDF5's sources" ;;
     file_image) echo "names its drivers itself" ;;
     flush2) echo "only reads" ;;

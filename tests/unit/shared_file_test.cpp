@@ -563,7 +563,8 @@ class SealedFile : public ::testing::Test {
   }
 
   std::unique_ptr<LogReader> reader(bool sealed = true) {
-    auto homes = std::make_shared<const Homes>(3, [this](std::vector<Homes::Message> messages) {
+    auto homes = std::make_shared<const Homes>(3, [this](
+                                                      const std::vector<Homes::Message>& messages) {
       ++asked_;
       std::vector<Result<Bytes>> answers;
       for (const auto& message : messages) {
