@@ -211,6 +211,15 @@ void warn_of_fewer_failures(Communicator& world, const SetRequest& request, int 
 
 }  // namespace
 
+SetSizes set_sizes(const SetRequest& request, int groups) {
+  if (request.scheme == Scheme::kSingle || groups < 2) return {};
+  const int sets = set_count(groups, request);
+  const int smallest = groups / sets;
+  return {.smallest = smallest,
+          .largest = smallest + (groups % sets > 0 ? 1 : 0),
+          .failures = std::min(smallest_size(request), smallest) - 1};
+}
+
 std::vector<RedundancySet> form_sets(Communicator& world, const SetRequest& request) {
   if (request.scheme == Scheme::kSingle) return {single_set(world, request)};
   const StringGroups groups = group_by_string(world, request.failure_group);

@@ -19,6 +19,14 @@ struct SetRequest {
   std::string host{};
 };
 
+// Sizes of the sets over so many failure groups with one rank each, and the losses each set bears.
+struct SetSizes {
+  int smallest = 1;
+  int largest = 1;
+  int failures = 0;
+};
+SetSizes set_sizes(const SetRequest& request, int groups);
+
 // The sets this rank takes part in: first the one that protects its own files, then those in which
 // it is a guest. Collective over `world`. Ranks of one failure group never meet in a set; sets have
 // near-equal size near set_size; no rank is alone while another failure group exists. With a single

@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "core/base/text.hpp"
 #include "core/job/batch_system.hpp"
 #include "core/job/time_text.hpp"
+#include "redundancy/form_sets.hpp"
 
 namespace scr::job {
 namespace {
@@ -21,36 +24,54 @@ std::string routes(const JobSettings& job) {
                      job.prefix());
 }
 
-std::string survives(const config::RedundancyDescriptor& descriptor, std::size_t nodes) {
-  const std::string group = descriptor.group == "NODE" ? "node" : descriptor.group + " group";
-  if (nodes < 2 && descriptor.group == "NODE") {
-    return "no loss: there is one node, so nobody else can keep a copy";
+// Parts of the job that fail each by itself, as far as a run can spread over them.
+int failure_groups(const JobSettings& job, RunLoop& loop, const std::string& group) {
+  const std::size_t nodes = std::min<std::size_t>(
+      loop.nodes().size(), loop.command().node_count().value_or(loop.nodes().size()));
+  if (group == "NODE") return static_cast<int>(nodes);
+  if (group == "WORLD") return 1;
+  std::set<std::string> values;
+  for (const config::GroupDescriptor& descriptor : job.config().groups()) {
+    if (std::ranges::find(loop.nodes(), descriptor.host) == loop.nodes().end()) continue;
+    for (const auto& [name, value] : descriptor.groups) {
+      if (name == group) values.insert(value);
+    }
   }
-  switch (descriptor.type) {
-    case config::CopyType::kSingle:
-      return fmt::format("no loss of a {}", group);
-    case config::CopyType::kPartner:
-      return fmt::format("the loss of any one {}, and of more that are not neighbours", group);
-    case config::CopyType::kXor:
-      return fmt::format("the loss of one {} in each set of {}", group,
-                         std::min<std::uint64_t>(descriptor.set_size, nodes));
-    case config::CopyType::kRs:
-      return fmt::format("the loss of {} {}s in each set of {}", descriptor.set_failures, group,
-                         std::min<std::uint64_t>(descriptor.set_size, nodes));
-  }
-  return {};
+  return static_cast<int>(std::min(values.size(), nodes));
 }
 
-std::string redundancy(const JobSettings& job, std::size_t nodes) {
+std::string survives(const config::RedundancyDescriptor& descriptor, int groups) {
+  const std::string group = descriptor.group == "NODE" ? "node" : descriptor.group + " group";
+  if (descriptor.type == config::CopyType::kSingle) return fmt::format("no loss of a {}", group);
+  if (groups < 2) {
+    return fmt::format("no loss: there is one {}, so nobody else can keep a copy", group);
+  }
+  if (descriptor.type == config::CopyType::kPartner) {
+    return fmt::format("the loss of any one {}, and of more that are not neighbours", group);
+  }
+  redundancy::SetRequest request;
+  request.scheme = descriptor.type == config::CopyType::kRs ? redundancy::Scheme::kReedSolomon
+                                                            : redundancy::Scheme::kXor;
+  request.set_size = static_cast<int>(descriptor.set_size);
+  request.failures = static_cast<int>(descriptor.set_failures);
+  const redundancy::SetSizes sizes = redundancy::set_sizes(request, groups);
+  return fmt::format(
+      "the loss of {} in each set of {}",
+      sizes.failures == 1 ? "one " + group : fmt::format("{} {}s", sizes.failures, group),
+      sizes.smallest == sizes.largest ? fmt::to_string(sizes.smallest)
+                                      : fmt::format("{} or {}", sizes.smallest, sizes.largest));
+}
+
+std::string redundancy(const JobSettings& job, RunLoop& loop) {
   std::string text;
   for (const config::RedundancyDescriptor& descriptor : job.config().redundancy()) {
     if (!descriptor.enabled) continue;
-    text +=
-        fmt::format("  every {}: {} in {}/{}: survives {}\n",
-                    descriptor.interval == 1 ? "checkpoint"
-                                             : fmt::format("{}th checkpoint", descriptor.interval),
-                    config::copy_type_name(descriptor.type), descriptor.store,
-                    job.info().private_path(), survives(descriptor, nodes));
+    text += fmt::format(
+        "  every {}: {} in {}/{}: survives {}\n",
+        descriptor.interval == 1 ? "checkpoint"
+                                 : fmt::format("{}th checkpoint", descriptor.interval),
+        config::copy_type_name(descriptor.type), descriptor.store, job.info().private_path(),
+        survives(descriptor, failure_groups(job, loop, descriptor.group)));
   }
   return text;
 }
@@ -82,7 +103,7 @@ std::string describe_plan(const JobSettings& job, RunLoop& loop) {
                   loop.nodes().size(), compress_hosts(loop.nodes()));
   text += fmt::format("other nodes are reached by {}\n", loop.shell().name());
   text += "goes to the cache:\n" + routes(job);
-  text += "is protected there:\n" + redundancy(job, loop.nodes().size());
+  text += "is protected there:\n" + redundancy(job, loop);
   text +=
       fmt::format("is copied to {}:\n  {}\n", job.prefix(),
                   job.config().get_uint("SCR_FLUSH") == 0
@@ -104,10 +125,11 @@ nlohmann::ordered_json plan_json(const JobSettings& job, RunLoop& loop) {
   ordered_json kept = ordered_json::array();
   for (const config::RedundancyDescriptor& descriptor : job.config().redundancy()) {
     if (!descriptor.enabled) continue;
-    kept.push_back({{"interval", descriptor.interval},
-                    {"type", config::copy_type_name(descriptor.type)},
-                    {"cache", fmt::format("{}/{}", descriptor.store, job.info().private_path())},
-                    {"survives", survives(descriptor, loop.nodes().size())}});
+    kept.push_back(
+        {{"interval", descriptor.interval},
+         {"type", config::copy_type_name(descriptor.type)},
+         {"cache", fmt::format("{}/{}", descriptor.store, job.info().private_path())},
+         {"survives", survives(descriptor, failure_groups(job, loop, descriptor.group))}});
   }
   ordered_json plan = {{"job", job.info().job_id},
                        {"user", job.info().user},

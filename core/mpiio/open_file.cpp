@@ -108,7 +108,10 @@ int OpenFile::close() {
 int OpenFile::publish() {
   const std::lock_guard lock(publishing_);
   if (closed_ || !is_writable()) return MPI_SUCCESS;
-  return report(parts_.file->publish());
+  // Every call of MPI tries again, until the file is closed: one line says enough.
+  const Status status = parts_.file->publish();
+  const bool told = std::exchange(told_of_failure_, !status.ok());
+  return told ? error_class(status) : report(status);
 }
 
 OpenFile::State OpenFile::state() const {

@@ -139,7 +139,8 @@ class OpenFile {
   };
   std::optional<Split> split_;
 
-  std::mutex publishing_;  // held in publish(), never in collective calls
+  bool told_of_failure_ = false;  // of the last publish()
+  std::mutex publishing_;         // held in publish(), never in collective calls
   bool closed_ = false;
 };
 

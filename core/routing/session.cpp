@@ -152,6 +152,26 @@ const std::string& Session::real_directory(const std::string& path) {
 // Where the text of the path does not lead into the prefix directory, the directories behind its
 // links may.
 Route Session::route_of(const std::string& absolute) {
+  Route route = route_by_rules(absolute);
+  const bool possible =
+      route.reason == Route::Reason::kNoRule || route.reason == Route::Reason::kRule;
+  if (route.routed() || !possible || route.relative.empty()) return route;
+  if (const auto known = hinted_.find(route.relative); known != hinted_.end()) return known->second;
+  if (!has_note(route.relative)) return route;
+  // Of another process or an earlier run: what is at the name is no data.
+  route.type = config::RouteRule::Type::kCheckpoint;
+  route.reason = Route::Reason::kHint;
+  route.keep_all = true;
+  return route;
+}
+
+bool Session::has_note(const std::string& relative) {
+  if (!markers_) markers_ = std::make_unique<MarkerStore>(fs_, prefix());
+  const auto found = markers_->find(relative);
+  return found.ok() && *found;
+}
+
+Route Session::route_by_rules(const std::string& absolute) {
   Route route = routing::decide(config()->routes(), prefix(), absolute);
   if (route.reason != Route::Reason::kOutsidePrefix) return route;
   const std::size_t slash = absolute.rfind('/');

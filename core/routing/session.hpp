@@ -196,7 +196,10 @@ class Session {
   void warn_once(std::string_view what, std::string_view why);
 
   std::string absolute_name(std::string_view name) const;
+  // What the rules say, or else, of a file that a hint of MPI-IO has routed, that it is.
   Route route_of(const std::string& absolute);
+  Route route_by_rules(const std::string& absolute);
+  bool has_note(const std::string& relative);
   const std::string& real_directory(const std::string& path);
 
   // session_find.cpp
@@ -302,6 +305,7 @@ class Session {
 
   // session_shared_plan.cpp
   Route shared_route(const std::string& absolute, const SharedOpen& how);
+  Route hinted_route(const SharedOpen& how);
   std::string name_to_claim(const SharedOpen& how);
   Hash claim_and_plan(const SharedOpen& how, int processes);
   void release_claim(const Hash& plan) const;
@@ -454,6 +458,7 @@ class Session {
   std::int64_t closed_in_all_ = 0;                            // files of this process
   std::int64_t closes_seen_ = 0;            // the most of any process, at the last look
   std::set<int> flushed_;                   // datasets that are known to have been
+  std::map<std::string, Route> hinted_;     // routed by hints of MPI-IO: by relative name
   std::map<std::string, int> hidden_;       // absolute name -> cached copies up to this dataset
   std::map<std::string, Renamed> renamed_;  // in this window, by the name that they had
   // dataset -> names that the program has deleted, and when the file that had it was written

@@ -52,7 +52,9 @@ Result<Session::Opened> Session::open(std::string_view name, const OpenOptions& 
   std::lock_guard lock(mutex_);
   if (config() == nullptr || off_) return open_plain(name, options);
   std::string absolute = absolute_name(name);
-  const Route route = route_of(absolute);
+  // Without a look for notes, which would cost every file that passes through.
+  Route route = route_by_rules(absolute);
+  if (!route.routed() && !hinted_.empty()) route = route_of(absolute);
   if (route.routed()) absolute = prefix() + "/" + route.relative;
   if (live_.contains(absolute)) return open_live(absolute, options, swmr);
   for (;;) {
@@ -107,17 +109,19 @@ Result<Session::Opened> Session::open_existing(const Route& route, const std::st
                                                std::string_view name, const OpenOptions& options,
                                                bool swmr) {
   if (!route.routed()) {
-    if (changes(options)) {
-      count_passed(route.reason, absolute);
-      return open_plain(name, options);
-    }
+    const bool written = changes(options);
     auto plain = open_plain(name, options);
     const bool missing = plain.status().code() == StatusCode::kNotFound;
-    if (!plain.ok() && !missing) return plain;
+    if (!plain.ok() && (written || !missing)) return plain;
     if (plain.ok()) {
       SCR_ASSIGN_OR_RETURN(plain->info, plain->file->info());
       SCR_ASSIGN_OR_RETURN(const bool marker, is_marker(*plain->file, *plain->info));
-      if (!marker) return plain;
+      const Route known = marker ? route_of(absolute) : route;
+      if (known.routed()) {
+        return open_existing(known, prefix() + "/" + known.relative, name, options, swmr);
+      }
+      if (written) count_passed(route.reason, absolute);
+      if (!marker || written) return plain;
     }
     SCR_ASSIGN_OR_RETURN(Copy copy, find_stored(absolute, std::nullopt));
     if (copy.where == Copy::Where::kNowhere) return plain;

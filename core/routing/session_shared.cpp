@@ -103,6 +103,7 @@ std::function<Result<std::unique_ptr<File>>()> Session::flushed_copy(const Marke
 Result<std::unique_ptr<SharedFile>> Session::open_each(const std::shared_ptr<Communicator>& comm,
                                                        const SharedOpen& how, const Hash& plan) {
   if (comm->size() == 1) {
+    (void)hinted_route(how);
     auto opened = open(how.name, options_of(how, plan.value("EXISTS") == "1"));
     RoutedFile* routed = opened.ok() ? opened->routed : nullptr;
     return shared_file::open_file_backed(
@@ -250,10 +251,7 @@ std::unique_ptr<LogFile> Session::file_of(LogsToOpen& logs) {
 Result<std::unique_ptr<SharedFile>> Session::open_logs(const std::shared_ptr<Communicator>& comm,
                                                        const SharedOpen& how, const Hash& plan) {
   LogsToOpen logs{comm, plan, {}, {}, false, 0, nullptr, 0, nullptr};
-  logs.entry.route = [&] {
-    const std::lock_guard lock(mutex_);
-    return shared_route(absolute_name(how.name), how);
-  }();
+  logs.entry.route = hinted_route(how);
   const std::string absolute = prefix() + "/" + logs.entry.route.relative;
   logs.absolute = absolute;
   logs.entry.first_rank = first_rank_of(*comm);

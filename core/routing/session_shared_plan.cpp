@@ -214,7 +214,9 @@ Route Session::shared_route(const std::string& absolute, const SharedOpen& how) 
   const auto is_off = [](const std::string& value) { return value == "0" || value == "false"; };
   const std::string wanted = hint("scr_route");
   const std::string flush = hint("scr_flush");
-  if (is_off(wanted) || type == "BYPASS") {
+  // What is in the cache is served from there; at the name there is only a marker.
+  const bool passes = is_off(wanted) || type == "BYPASS";
+  if (passes && (!route.routed() || !has_note(route.relative))) {
     route.type = Type::kBypass;
     route.reason = Route::Reason::kHint;
     return route;
@@ -229,6 +231,16 @@ Route Session::shared_route(const std::string& absolute, const SharedOpen& how) 
   }
   if (type == "OUTPUT" || (!flush.empty() && !is_off(flush))) route.type = Type::kOutput;
   if (type == "CKPT") route.type = Type::kCheckpoint;
+  return route;
+}
+
+// The same, and remembered for the calls of MPI-IO and HDF5 that have no hints.
+Route Session::hinted_route(const SharedOpen& how) {
+  const std::lock_guard lock(mutex_);
+  if (config() == nullptr || off_) return {};
+  Route route = shared_route(absolute_name(how.name), how);
+  const bool by_rules = route.reason != Route::Reason::kHint && how.hints.empty();
+  if (route.routed() && !by_rules) hinted_[route.relative] = route;
   return route;
 }
 

@@ -228,7 +228,8 @@ void RangeServer::Impl::read(const PeerPtr& peer) {
   asio::async_read(peer->socket, asio::buffer(peer->in), TransferWhole(),
                    [this, peer](const asio::error_code& error, std::size_t) {
                      peer->waiting = false;
-                     if (error) return drop(peer);
+                     // What had arrived when the peer was dropped comes without an error.
+                     if (error || !peer->socket.is_open()) return drop(peer);
                      take(peer);
                    });
 }

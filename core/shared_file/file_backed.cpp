@@ -111,7 +111,12 @@ class FileBacked final : public SharedFile {
     return by_one("setting the size of a file", [&] { return file_->truncate(size); });
   }
   Status reserve(std::uint64_t size) override {
-    return by_one("reserving room for a file", [&] { return file_->allocate(0, size); });
+    return by_one("reserving room for a file", [&]() -> Status {
+      SCR_RETURN_IF_ERROR(file_->allocate(0, size));
+      // Where the file system cannot reserve room, the file is to have that length all the same.
+      SCR_ASSIGN_OR_RETURN(const FileInfo info, file_->info());
+      return info.size < size ? file_->truncate(size) : Status();
+    });
   }
   Status sync() override {
     Status status = file_->sync();

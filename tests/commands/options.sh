@@ -130,7 +130,14 @@ nodes4="$(hostname),n[2-4]"
 SCR_NODELIST=$nodes4 SCR_COPY_TYPE=XOR SCR_SET_SIZE=3 \
   run 0 scr_run --check --runs 5 --hdf5 none -- mpiexec -n 2 "$build/tests/native_app" 1 1 100
 has 'runs at most: 5$'
-has "XOR in $work/cache/$user/scr.options: survives the loss of one node in each set of 3"
+# As they are formed: four nodes make no set of three.
+has "XOR in $work/cache/$user/scr.options: survives the loss of one node in each set of 2"
+SCR_NODELIST="$nodes4,n5" SCR_COPY_TYPE=XOR SCR_SET_SIZE=3 \
+  run 0 scr_run --check --hdf5 none -- mpiexec -n 2 "$build/tests/native_app" 1 1 100
+has 'XOR in .*: survives the loss of one node in each set of 2 or 3'
+SCR_NODELIST="$(hostname),n2" SCR_COPY_TYPE=RS SCR_SET_FAILURES=3 \
+  run 0 scr_run --check --hdf5 none -- mpiexec -n 2 "$build/tests/native_app" 1 1 100
+has 'RS in .*: survives the loss of one node in each set of 2'
 cat > "$SCR_PREFIX/.scrconf" <<CONF
 ROUTE=ckpt_*.h5 TYPE=CKPT
 ROUTE=*.out TYPE=OUTPUT
@@ -148,6 +155,18 @@ json 'data["ok"] and data["runs"] == 5 and len(data["nodes"]) == 4 and data["rou
 json 'data["redundancy"][0]["type"] == "RS" and "2 nodes in each set of 4" in data["redundancy"][0]["survives"]'
 json 'data["command"][0] == "mpiexec"'
 run 2 scr_run --json -- true
+# Two nodes of one power supply fail together.
+cat > "$SCR_PREFIX/.scrconf" <<CONF
+GROUPS=$(hostname) POWER=a
+GROUPS=n2 POWER=a
+GROUPS=n3 POWER=b
+GROUPS=n4 POWER=b
+CKPT=0 INTERVAL=1 GROUP=POWER STORE=$work/cache TYPE=XOR
+CONF
+SCR_NODELIST=$nodes4 run 0 scr_run --check --hdf5 none -- mpiexec -n 2 "$build/tests/native_app" 1 1 100
+has 'survives the loss of one POWER group in each set of 2'
+SCR_NODELIST="$(hostname),n2" run 0 scr_run --check --hdf5 none -- mpiexec -n 2 "$build/tests/native_app" 1 1 100
+has 'survives no loss: there is one POWER group, so nobody else can keep a copy'
 rm "$SCR_PREFIX/.scrconf"
 run 125 scr_run --outside --no-postrun --hdf5 none -- mpiexec -n 1 /no/such/program
 has 'not started: see above, or use --force'

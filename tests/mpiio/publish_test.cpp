@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/log.hpp"
 #include "core/mpiio/file_calls.h"
 #include "core/mpiio/open_files.hpp"
 
@@ -138,6 +139,25 @@ TEST(Publish, ThatFailsFailsTheCollectiveWrite) {
   EXPECT_EQ(a.transfer(SCR_READ | SCR_EXPLICIT), MPI_ERR_IO);
   a.bytes().fails = false;
   EXPECT_EQ(a.transfer(SCR_READ | SCR_EXPLICIT), MPI_SUCCESS);
+}
+
+int errors_told = 0;
+
+// Every collective call of a program tries again: a run of hours would print as many lines.
+TEST(Publish, ThatFailsIsToldOnceUntilItSucceeds) {
+  log::set_sink([](log::Level, std::string_view) { ++errors_told; });
+  const Opened a("a");
+  for (const int told_after : {1, 2}) {
+    a.bytes().fails = true;
+    EXPECT_EQ(a.transfer(SCR_WRITE | SCR_EXPLICIT), MPI_SUCCESS);
+    for (int call = 0; call < 3; ++call) {
+      EXPECT_EQ(a->publish(), MPI_ERR_IO);
+      EXPECT_EQ(errors_told, told_after);
+    }
+    a.bytes().fails = false;
+    EXPECT_EQ(a->publish(), MPI_SUCCESS);
+  }
+  log::set_sink(nullptr);
 }
 
 }  // namespace

@@ -92,10 +92,12 @@ class RawSocket {
 class RawClient {
  public:
   RawClient(const Endpoint& endpoint, const Key& key,
-            Cipher cipher = best_cipher(ciphers_of_host()))
+            Cipher cipher = best_cipher(ciphers_of_host()),
+            const std::function<void()>& before_hello = {})
       : socket_(endpoint) {
     const auto greeting = parse_greeting(socket_.receive(kGreetingSize));
     if (!greeting) return;
+    if (before_hello) before_hello();
     const Nonce nonce = make_nonce();
     keys_ = std::make_unique<SessionKeys>(key, greeting->server, nonce, cipher);
     Bytes hello(kHelloSize);
@@ -742,6 +744,38 @@ TEST_F(RangeServiceTest, TellsAClientToComeAgainIfAllOthersAreBusy) {
   });
   EXPECT_TRUE(probe(server->endpoint(), key_).ok());
   later.join();
+}
+
+// The dropped one has sent its next request already, which the server has in its hands.
+TEST_F(RangeServiceTest, DropsAnIdleClientWhoseNextRequestHasArrived) {
+  put(1, Bytes(10));
+  ServerOptions options;
+  options.most_clients = 1;
+  options.least_idle = milliseconds(0);
+  const auto server = serve(options);
+  for (int round = 0; round < 10; ++round) {
+    RawClient first(server->endpoint(), key_);
+    ASSERT_EQ(first.code(), Code::kOk);
+    Bytes requests = first.sealed({.kind = 2, .id = 1, .length = 10}, 0);
+    const Bytes next = first.sealed({.kind = 2, .id = 1, .length = 10}, 1);
+    requests.insert(requests.end(), next.begin(), next.end());
+    std::thread holder;
+    RawClient second(server->endpoint(), key_, best_cipher(ciphers_of_host()), [&] {
+      std::promise<void> held;
+      holder = std::thread([&] {
+        const std::lock_guard lock(mutex_);  // the server waits in resolve()
+        held.set_value();
+        std::this_thread::sleep_for(milliseconds(40));
+      });
+      held.get_future().wait();
+      first.socket().send(requests);
+      std::this_thread::sleep_for(milliseconds(10));
+    });
+    holder.join();
+    EXPECT_TRUE(second.code() == Code::kOk || second.code() == Code::kBusy);
+  }
+  EXPECT_TRUE(wait_until([&] { return server->counts().clients == 0; }));
+  expect_read(*open(*server, 1), Bytes(10), 0, 10);
 }
 
 // --- servers that die

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <random>
 #include <set>
 
@@ -207,6 +208,34 @@ TEST(FormSets, FewerGroupsThanFailuresNeedAreTold) {
   log::set_sink(nullptr);
   EXPECT_EQ(sets[0][0].failures, 1);
   EXPECT_THAT(warnings, ElementsAre(::testing::HasSubstr("bear 1 failures, not the 3 of")));
+}
+
+// What scr_run --check says of a run before there is one.
+TEST(FormSets, HaveTheSizesThatAreForetold) {
+  log::set_sink([](log::Level, std::string_view) {});
+  for (int groups = 2; groups <= 20; ++groups) {
+    std::vector<int> layout(static_cast<std::size_t>(groups));
+    std::iota(layout.begin(), layout.end(), 0);
+    for (int size = 1; size <= 9; ++size) {
+      for (const Scheme scheme : {Scheme::kXor, Scheme::kReedSolomon}) {
+        const SetRequest request{.scheme = scheme, .set_size = size, .failures = 3};
+        const SetSizes told = set_sizes(request, groups);
+        int smallest = groups;
+        int largest = 0;
+        int failures = groups;
+        for (const auto& sets : form(layout, request)) {
+          smallest = std::min(smallest, sets[0].size());
+          largest = std::max(largest, sets[0].size());
+          failures = std::min(failures, sets[0].failures);
+        }
+        SCOPED_TRACE(std::to_string(groups) + " groups, sets of " + std::to_string(size));
+        EXPECT_EQ(told.smallest, smallest);
+        EXPECT_EQ(told.largest, largest);
+        EXPECT_EQ(told.failures, failures);
+      }
+    }
+  }
+  log::set_sink(nullptr);
 }
 
 TEST(FormSets, SingleNeedsNobody) {

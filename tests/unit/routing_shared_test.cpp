@@ -19,10 +19,14 @@ using ::testing::HasSubstr;
 
 class SharedSessionTest : public SessionTest {
  protected:
-  Result<std::unique_ptr<SharedFile>> open_together(Rank& rank, const std::string& file) {
+  using Hints = std::map<std::string, std::string>;
+
+  Result<std::unique_ptr<SharedFile>> open_together(Rank& rank, const std::string& file,
+                                                    const Hints& hints = {}) {
     SharedOpen how;
     how.name = name(file);
     how.write = how.create = true;
+    how.hints = hints;
     return rank.session.open_shared(rank.world.duplicate(), how);
   }
 
@@ -32,8 +36,8 @@ class SharedSessionTest : public SessionTest {
     ASSERT_TRUE(file.write(std::span(&range, 1), bytes_of(std::string(1, value))).ok());
   }
 
-  void write_together(Rank& rank, const std::string& file, char value) {
-    auto opened = open_together(rank, file);
+  void write_together(Rank& rank, const std::string& file, char value, const Hints& hints = {}) {
+    auto opened = open_together(rank, file, hints);
     ASSERT_TRUE(opened.ok()) << opened.status().message();
     ASSERT_NE(*opened, nullptr);
     put(rank, **opened, value);
@@ -508,6 +512,107 @@ TEST_F(SharedSessionTest, AClosedFileThatOneRankCannotOpenAgainStaysAsItIs) {
     EXPECT_EQ(real("g.h5"), "bb");
     rank.session.finish();
   });
+}
+
+// --- hints of MPI-IO
+
+const std::vector<std::string> kNoRuleForIt = {"ROUTE=*.other TYPE=CKPT"};
+const std::map<std::string, std::string> kRoute = {{"scr_route", "1"}};
+
+TEST_F(SharedSessionTest, WhatAHintHasRoutedIsFoundByCallsThatHaveNoHints) {
+  set("SCR_FLUSH", "10");
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm, kNoRuleForIt);
+    write_together(rank, "f.h5", 'a', kRoute);
+    rank.look();
+    EXPECT_EQ(real("f.h5"), "marker");
+    EXPECT_EQ(read(rank.session, "f.h5"), "aa");
+    comm.barrier();
+    write_together(rank, "f.h5", 'b');
+    rank.look();
+    EXPECT_EQ(real("f.h5"), "marker") << "the new version is not in the cache";
+    EXPECT_EQ(read(rank.session, "f.h5"), "bb");
+    comm.barrier();
+  });
+  // Another run knows of no hint, but of the file.
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm, kNoRuleForIt);
+    EXPECT_EQ(read(rank.session, "f.h5"), "bb");
+    comm.barrier();
+    if (comm.rank() == 0) {
+      auto opened = rank.session.open(name("f.h5"), OpenOptions::read_write());
+      ASSERT_TRUE(opened.ok()) << opened.status().message();
+      ASSERT_TRUE(opened->file->write_all(bytes_of("c"), 1).ok());
+      ASSERT_TRUE(opened->file->close().ok());
+    }
+    rank.look();
+    EXPECT_EQ(read(rank.session, "f.h5"), "bc");
+    comm.barrier();
+    if (comm.rank() == 0) {
+      const Status removed = rank.session.remove(name("f.h5"));
+      EXPECT_TRUE(removed.ok()) << removed.message();
+      EXPECT_EQ(real("f.h5"), "missing");
+    }
+    comm.barrier();
+    EXPECT_THAT(read(rank.session, "f.h5"), HasSubstr("No such file"));
+    rank.session.finish();
+  });
+}
+
+TEST_F(SharedSessionTest, AHintThatRoutesNothingDoesNotGiveOutTheMarkerOfACachedFile) {
+  set("SCR_FLUSH", "10");
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm, kCheckpoints);
+    write_together(rank, "f.h5", 'a');
+    rank.look();
+    ASSERT_EQ(real("f.h5"), "marker");
+    auto opened = open_together(rank, "f.h5", {{"scr_route", "0"}});
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    ASSERT_NE(*opened, nullptr) << "MPI would open the marker";
+    const Range both{0, 2};
+    std::string text(2, ' ');
+    auto count = (*opened)->read(std::span(&both, 1), std::as_writable_bytes(std::span(text)));
+    ASSERT_TRUE(count.ok()) << count.status().message();
+    EXPECT_EQ(text, "aa");
+    ASSERT_TRUE((*opened)->close().ok());
+    // One that is at its name is MPI's.
+    auto other = open_together(rank, "g.h5", {{"scr_route", "0"}});
+    ASSERT_TRUE(other.ok()) << other.status().message();
+    EXPECT_EQ(*other, nullptr);
+    rank.session.finish();
+  });
+}
+
+// --- file systems that cannot reserve room
+
+class NeverReserves final : public testing::ForwardingFile {
+ public:
+  using ForwardingFile::ForwardingFile;
+  Status allocate(std::uint64_t, std::uint64_t) override { return {}; }
+};
+
+class WithoutRoom final : public testing::ForwardingFileSystem {
+ public:
+  Result<std::unique_ptr<File>> open(const At& at, const OpenOptions& options) override {
+    SCR_ASSIGN_OR_RETURN(auto file, inner_.open(at, options));
+    return std::unique_ptr<File>(std::make_unique<NeverReserves>(std::move(file)));
+  }
+};
+
+TEST_F(SharedSessionTest, WhatIsPreallocatedHasThatSizeWhereNoRoomCanBeReserved) {
+  InProcessWorld::run(1, [&](Communicator& comm) {
+    WithoutRoom fs;
+    Rank rank(comm, {}, fs);
+    auto opened = open_together(rank, "f.h5");
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    ASSERT_TRUE((*opened)->reserve(100).ok());
+    EXPECT_EQ(*(*opened)->size(), 100U);
+    ASSERT_TRUE((*opened)->reserve(50).ok());
+    EXPECT_EQ(*(*opened)->size(), 100U);
+    ASSERT_TRUE((*opened)->close().ok());
+    rank.session.finish();
+  });
+  EXPECT_EQ(real("f.h5"), std::string(100, '\0'));
 }
 
 // --- other nodes
