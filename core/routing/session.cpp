@@ -132,66 +132,6 @@ std::string Session::host() const {
   return runtime_ ? runtime_->context().host() : log::host_name();
 }
 
-std::string Session::absolute_name(std::string_view name) const {
-  auto absolute = normalize(name);
-  return absolute.ok() ? *absolute : std::string(name);
-}
-
-// A directory without links; empty if it cannot be reached.
-const std::string& Session::real_directory(const std::string& path) {
-  RealDirectory& last = last_directory_;
-  auto info = fs_.info(path, /*follow=*/true);
-  const bool same =
-      info.ok() && path == last.path && info->device == last.device && info->inode == last.inode;
-  if (same) return last.real;
-  last = {path, info.ok() ? info->device : 0, info.ok() ? info->inode : 0, {}};
-  if (auto real = fs_.real_path(path); real.ok()) last.real = *std::move(real);
-  return last.real;
-}
-
-// Where the text of the path does not lead into the prefix directory, the directories behind its
-// links may.
-Route Session::route_of(const std::string& absolute) {
-  Route route = route_by_rules(absolute);
-  const bool possible =
-      route.reason == Route::Reason::kNoRule || route.reason == Route::Reason::kRule;
-  if (route.routed() || !possible || route.relative.empty()) return route;
-  if (const auto known = hinted_.find(route.relative); known != hinted_.end()) return known->second;
-  if (!has_note(route.relative)) return route;
-  // Of another process or an earlier run: what is at the name is no data.
-  route.type = config::RouteRule::Type::kCheckpoint;
-  route.reason = Route::Reason::kHint;
-  route.keep_all = true;
-  return route;
-}
-
-bool Session::has_note(const std::string& relative) {
-  if (!markers_) markers_ = std::make_unique<MarkerStore>(fs_, prefix());
-  const auto found = markers_->find(relative);
-  return found.ok() && *found;
-}
-
-Route Session::route_by_rules(const std::string& absolute) {
-  Route route = routing::decide(config()->routes(), prefix(), absolute);
-  if (route.reason != Route::Reason::kOutsidePrefix) return route;
-  const std::size_t slash = absolute.rfind('/');
-  if (slash == std::string::npos) return route;
-  if (real_prefix_.empty()) {
-    // Nothing leads into a directory that is not there yet, and looking costs one call.
-    if (!fs_.info(prefix(), /*follow=*/true).ok()) return route;
-    auto real = fs_.real_path(prefix());
-    if (!real.ok()) return route;
-    real_prefix_ = *std::move(real);
-  }
-  const std::string parent = absolute.substr(0, std::max<std::size_t>(slash, 1));
-  const std::string& real = real_directory(parent);
-  if (real.empty()) return route;
-  if (real == parent && real_prefix_ == prefix()) return route;
-  const auto inside = relative_to(real + absolute.substr(slash), real_prefix_);
-  if (!inside) return route;
-  return routing::decide(config()->routes(), prefix(), prefix() + "/" + *inside);
-}
-
 // --- start and end -------------------------------------------------------------------------------
 
 bool Session::start_alone() {

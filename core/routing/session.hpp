@@ -195,7 +195,9 @@ class Session {
   bool open_window();
   void warn_once(std::string_view what, std::string_view why);
 
+  // session_paths.cpp
   std::string absolute_name(std::string_view name) const;
+  std::string file_at(std::string_view name, bool all = false);
   // What the rules say, or else, of a file that a hint of MPI-IO has routed, that it is.
   Route route_of(const std::string& absolute);
   Route route_by_rules(const std::string& absolute);
@@ -245,6 +247,7 @@ class Session {
   Status flushed(RoutedFile& file);
   void failed(RoutedFile& file, const Status& why);
   Status closed(RoutedFile& file, const Status& status);
+  Status closed_beside_others(const std::string& absolute);
   void drop_failed(const std::string& absolute);
   Status move_flushed(RoutedFile& file);
   bool is_alone_with(const RoutedFile& file);

@@ -57,7 +57,7 @@ Result<bool> Session::truncated(std::string_view name, std::uint64_t size) {
   {
     std::lock_guard lock(mutex_);
     if (config() == nullptr || off_) return false;
-    const Route route = route_of(absolute_name(name));
+    const Route route = route_of(file_at(name));
     if (!route.routed()) return false;
     const std::string absolute = prefix() + "/" + route.relative;
     SCR_RETURN_IF_ERROR(refuse_if_live(absolute, "changed in size"));

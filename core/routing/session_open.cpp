@@ -51,7 +51,7 @@ Result<Session::Opened> Session::open(std::string_view name, const OpenOptions& 
   if (passive()) return open_plain(name, options);
   std::lock_guard lock(mutex_);
   if (config() == nullptr || off_) return open_plain(name, options);
-  std::string absolute = absolute_name(name);
+  std::string absolute = file_at(name);
   // Without a look for notes, which would cost every file that passes through.
   Route route = route_by_rules(absolute);
   if (!route.routed() && !hinted_.empty()) route = route_of(absolute);
@@ -89,7 +89,7 @@ void Session::went_past(std::string_view name) {
   if (passive() || only_reads_ || is_sealing()) return;
   std::lock_guard lock(mutex_);
   if (config() == nullptr || off_) return;
-  const Route route = route_of(absolute_name(name));
+  const Route route = route_of(file_at(name));
   if (!route.routed() || route.reason != Route::Reason::kRule) return;
   ++counts_.past;
   if (counts_.past > 1) return;

@@ -36,7 +36,7 @@ Hash refusal(const Status& why) {
 std::string Session::name_to_claim(const SharedOpen& how) {
   const std::lock_guard lock(mutex_);
   if (!how.write || config() == nullptr || off_) return {};
-  const Route route = shared_route(absolute_name(how.name), how);
+  const Route route = shared_route(file_at(how.name, /*all=*/true), how);
   if (!route.routed() || shared_moved_.contains(prefix() + "/" + route.relative)) return {};
   return route.relative;
 }
@@ -106,7 +106,7 @@ Hash Session::plan_shared(const SharedOpen& how, int processes) {
   };
   const auto refuse = [](const Status& why) { return refusal(why); };
   if (config() == nullptr || off_) return decide_on("PASS");
-  std::string absolute = absolute_name(how.name);
+  std::string absolute = file_at(how.name, /*all=*/true);
   const Route route = shared_route(absolute, how);
   if (!route.routed()) {
     if (how.write) ++counts_.passed[route.reason];
@@ -185,7 +185,7 @@ Hash Session::plan_without_homes(const SharedOpen& how, int processes) {
     auto marker = read_marker(fs_, absolute);
     return marker.ok() && *marker ? refuse() : plan;
   }
-  const Route route = shared_route(absolute, how);
+  const Route route = shared_route(file_at(how.name, /*all=*/true), how);
   if (!route.routed()) return plan;
   absolute = prefix() + "/" + route.relative;
   auto copy = find(route, absolute);
@@ -238,7 +238,7 @@ Route Session::shared_route(const std::string& absolute, const SharedOpen& how) 
 Route Session::hinted_route(const SharedOpen& how) {
   const std::lock_guard lock(mutex_);
   if (config() == nullptr || off_) return {};
-  Route route = shared_route(absolute_name(how.name), how);
+  Route route = shared_route(file_at(how.name, /*all=*/true), how);
   const bool by_rules = route.reason != Route::Reason::kHint && how.hints.empty();
   if (route.routed() && !by_rules) hinted_[route.relative] = route;
   return route;
@@ -247,7 +247,7 @@ Route Session::hinted_route(const SharedOpen& how) {
 std::map<std::string, std::string> Session::hints_in_force(const SharedOpen& how) {
   const std::lock_guard lock(mutex_);
   if (!runtime_) return {};
-  const Route route = shared_route(absolute_name(how.name), how);
+  const Route route = shared_route(file_at(how.name, /*all=*/true), how);
   const bool output = route.type == config::RouteRule::Type::kOutput;
   const bool every_one = config()->get_uint("SCR_FLUSH") == 1;
   const redundancy::RedundancySet& set =

@@ -205,8 +205,7 @@ Status Session::move_to_name(RoutedFile& file) {
   return forget_file(file.absolute_);
 }
 
-// Where nobody tells of renames, a closed file that must wait for others to be sealed does not wait
-// in the cache.
+// A closed file of the window.
 Status Session::bring_to_name(const std::string& absolute) {
   SCR_ASSIGN_OR_RETURN(auto source, fs_.open(file_in_window(absolute)->path, OpenOptions::read()));
   SCR_RETURN_IF_ERROR(write_at_name(*source, absolute, 0)
@@ -285,13 +284,23 @@ Status Session::closed(RoutedFile& file, const Status& closed_status) {
     if (due) seal_at_close(lock);
     return {};
   }
-  if (!writers_.empty()) {
-    const bool waits = last_close && file_in_window(file.absolute_) != nullptr;
-    return waits && must_be_at_names() ? bring_to_name(file.absolute_) : Status();
-  }
+  Status status;
+  if (!writers_.empty() && last_close) status = closed_beside_others(file.absolute_);
+  if (!writers_.empty()) return status;
   if (window_.empty()) window_is_incomplete_ = false;  // nobody else has files in it
   if (has_something_to_seal()) seal();
-  return {};
+  return status;
+}
+
+// In a process by itself. What is not sealed is lost if the process is killed, and those that are
+// open may stay open for the whole run; so a closed file does not wait for them in the cache.
+// SCR_FLUSH=0: the user wants it there.
+Status Session::closed_beside_others(const std::string& absolute) {
+  const bool waits = file_in_window(absolute) != nullptr && config()->get_uint("SCR_FLUSH") != 0;
+  const Status status = waits ? bring_to_name(absolute) : Status();
+  for (RoutedFile* open : writers_) ++open->passed_;
+  move_passed_files();
+  return status;
 }
 
 // Nobody tells a process by itself of its renames if it has no preload. A marker that the system

@@ -191,6 +191,7 @@ TEST_F(SessionTest, AKilledProcessLeavesItsDataAndADamagedFileIsNotUsed) {
 
 // Otherwise the cost of a file grows with the number of those before it.
 TEST_F(SessionTest, AProcessByItselfDoesNotLookForNewFilesInItsOwnFilemap) {
+  set("SCR_FLUSH", "0");  // the files wait in the cache for the one that is open
   FaultPlan plan;
   plan.operations = FaultPlan::bit(Operation::kOpen);
   plan.path = "*/filemap_*";
@@ -208,8 +209,7 @@ TEST_F(SessionTest, AProcessByItselfDoesNotLookForNewFilesInItsOwnFilemap) {
   for (int i = 1; i <= 10; ++i) write(session, fmt::format("{}.h5", i), "more");
   EXPECT_EQ(opens(), before);
   ASSERT_TRUE(kept->file->close().ok());
-  session.finish();
-  EXPECT_EQ(real("10.h5"), "more");
+  EXPECT_EQ(read(session, "10.h5"), "more");
   std::filesystem::remove(plan.log);
 }
 
@@ -410,6 +410,90 @@ TEST_F(SessionTest, WithoutNewsOfRenamesAFileIsAtItsNameWhenItIsClosed) {
   EXPECT_EQ(real("restart.h5"), "newer");
   EXPECT_EQ(real("tmp.h5"), "missing");
   EXPECT_EQ(real("log.h5"), "log");
+}
+
+// A log that is open for the whole run must not keep the checkpoints from being safe.
+TEST_F(SessionTest, WhatIsClosedWhileAnotherFileIsOpenOutlivesAKill) {
+  set("SCR_FLUSH_ASYNC", "1");
+  Session killed(file_system());
+  auto log = killed.open(name("log.h5"), OpenOptions::create_truncate());
+  ASSERT_TRUE(log.ok()) << log.status().message();
+  for (const char* checkpoint : {"1.h5", "2.h5", "3.h5"}) {
+    write(killed, checkpoint, checkpoint);
+    EXPECT_EQ(real(checkpoint), checkpoint);
+  }
+  EXPECT_EQ(read(killed, "2.h5"), "2.h5");
+  // Nothing more is heard of it.
+  Session next(file_system());
+  write(next, "new.h5", "new");
+  for (const char* checkpoint : {"1.h5", "2.h5", "3.h5"})
+    EXPECT_EQ(read(next, checkpoint), checkpoint);
+  next.finish();
+  EXPECT_EQ(real("3.h5"), "3.h5");
+}
+
+// --- links
+
+TEST_F(SessionTest, WhatIsWrittenThroughALinkIsTheFileBehindIt) {
+  Session session(file_system());
+  write(session, "real.h5", "one");
+  std::filesystem::create_symlink("real.h5", name("latest.h5"));
+  std::filesystem::create_symlink(name("later.h5"), name("dangling.h5"));
+  write(session, "latest.h5", "two");
+  write(session, "dangling.h5", "new");
+  EXPECT_EQ(read(session, "real.h5"), "two");
+  EXPECT_EQ(read(session, "latest.h5"), "two");
+  EXPECT_EQ(read(session, "later.h5"), "new");
+  auto truncated = session.truncated(name("latest.h5"), 1);
+  ASSERT_TRUE(truncated.ok()) << truncated.status().message();
+  if (!*truncated) std::filesystem::resize_file(name("latest.h5"), 1);
+  session.finish();
+  EXPECT_EQ(real("real.h5"), "t");
+  EXPECT_EQ(real("later.h5"), "new");
+  EXPECT_EQ(std::filesystem::read_symlink(name("latest.h5")), "real.h5");
+  EXPECT_EQ(std::filesystem::read_symlink(name("dangling.h5")), name("later.h5"));
+}
+
+TEST_F(SessionTest, WhatIsBehindALinkOutOfThePrefixDirectoryIsWrittenThere) {
+  const std::string outside = directory_ / "outside.h5";
+  std::filesystem::create_symlink(outside, name("link.h5"));
+  Session session(file_system());
+  write(session, "link.h5", "there");
+  session.finish();
+  EXPECT_TRUE(std::filesystem::is_symlink(name("link.h5")));
+  EXPECT_EQ(real("link.h5"), "there");
+}
+
+TEST_F(SessionTest, AFileHasOneNameWhateverLinksOfDirectoriesLeadToIt) {
+  std::filesystem::create_directories(name("real/deep"));
+  std::filesystem::create_directory_symlink("real", name("link"));
+  Session session(file_system());
+  write(session, "real/x.h5", "one");
+  write(session, "link/x.h5", "two");
+  EXPECT_EQ(read(session, "real/x.h5"), "two");
+  write(session, "real/deep/y.h5", "why");
+  EXPECT_EQ(read(session, "link/deep/y.h5"), "why");
+  session.finish();
+  EXPECT_EQ(real("real/x.h5"), "two");
+  EXPECT_TRUE(std::filesystem::is_symlink(name("link")));
+}
+
+TEST_F(SessionTest, UpwardsIsFromTheDirectoryBehindALink) {
+  const std::string outside = directory_ / "outside";
+  std::filesystem::create_directories(outside + "/deep");
+  std::filesystem::create_directory_symlink(outside + "/deep", name("link"));
+  Session session(file_system());
+  write(session, "link/../x.h5", "out");
+  EXPECT_EQ(real("x.h5"), "missing");
+  EXPECT_TRUE(std::filesystem::exists(outside + "/x.h5"));
+  std::filesystem::create_directory(name("sub"));
+  write(session, "sub/../y.h5", "in");
+  EXPECT_EQ(read(session, "y.h5"), "in");
+  EXPECT_EQ(
+      session.open(name("none/../z.h5"), OpenOptions::create_truncate()).status().errno_value(),
+      ENOENT);
+  session.finish();
+  EXPECT_EQ(real("y.h5"), "in");
 }
 
 TEST_F(SessionTest, ARunInWhichNothingWasRoutedSaysSo) {

@@ -514,6 +514,23 @@ TEST_F(SharedSessionTest, AClosedFileThatOneRankCannotOpenAgainStaysAsItIs) {
   });
 }
 
+// --- links
+
+TEST_F(SharedSessionTest, WhatRanksWriteThroughALinkIsTheFileBehindIt) {
+  std::filesystem::create_symlink("real.h5", name("latest.h5"));
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    write_together(rank, "real.h5", 'a');
+    rank.look();
+    write_together(rank, "latest.h5", 'b');
+    rank.look();
+    EXPECT_EQ(read(rank.session, "real.h5"), "bb");
+    rank.session.finish();
+  });
+  EXPECT_EQ(real("real.h5"), "bb");
+  EXPECT_TRUE(std::filesystem::is_symlink(name("latest.h5")));
+}
+
 // --- hints of MPI-IO
 
 const std::vector<std::string> kNoRuleForIt = {"ROUTE=*.other TYPE=CKPT"};
