@@ -211,6 +211,7 @@ class Session {
                                     const std::optional<Marker>& marker);
   bool is_sound(const CachedDataset& dataset, const std::string& relative, const std::string& path);
   bool at_name_is_newer(const FileInfo& info, const Copy& copy);
+  void tell_of_newer(const std::string& absolute, const Marker& marker);
   Result<std::unique_ptr<File>> open_copy(const Copy& copy, const std::string& absolute);
   bool is_own(const std::string& absolute, const Copy& copy);
   bool is_shared_here(const Marker& marker) const;

@@ -140,6 +140,14 @@ Result<Session::Copy> Session::find_stored(const std::string& absolute,
   return copy;
 }
 
+// The data of the newest version cannot be reached from here.
+void Session::tell_of_newer(const std::string& absolute, const Marker& marker) {
+  warn_once(fmt::format("an older version of '{}' is used", absolute),
+            fmt::format("job {} wrote a newer one on node {} (dataset {}), which has not reached "
+                        "the prefix directory; 'scr_postrun' in that job saves it",
+                        marker.job, marker.host, marker.dataset));
+}
+
 // The newest copy: in the cache of this node, of another, at the name, in a dataset of the prefix
 // directory.
 Result<Session::Copy> Session::find(const Route& route, const std::string& absolute) {
@@ -204,6 +212,7 @@ Result<Session::Copy> Session::find(const Route& route, const std::string& absol
     copy.dataset = marker->dataset;
   } else if (real && (!marker || !marker->container || newer_at_name)) {
     copy.where = Copy::Where::kPlain;
+    if (marker && info->mtime_ns < marker->written) tell_of_newer(absolute, *marker);
   } else {
     SCR_ASSIGN_OR_RETURN(copy, find_stored(absolute, marker));
     // What is in a container stays there when the program deletes it.

@@ -412,6 +412,24 @@ TEST_F(SessionTest, WithoutNewsOfRenamesAFileIsAtItsNameWhenItIsClosed) {
   EXPECT_EQ(real("log.h5"), "log");
 }
 
+TEST_F(SessionTest, AnOlderVersionAtTheNameIsNotTakenInSilence) {
+  std::ofstream(name("a.h5")) << "old";
+  MarkerStore store(file_system(), prefix());
+  std::filesystem::create_directories(name(".scr"));
+  Marker marker;
+  marker.file = "a.h5";
+  marker.dataset = 3;
+  marker.job = "killed";
+  marker.host = "elsewhere";
+  marker.written = file_system().info(name("a.h5"))->mtime_ns + 1;
+  ASSERT_TRUE(store.put(marker, MarkerStore::Visible::kNo).ok());
+  Session session(file_system());
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(read(session, "a.h5"), "old");
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("an older version of"), HasSubstr("job killed wrote a newer one")));
+}
+
 // A log that is open for the whole run must not keep the checkpoints from being safe.
 TEST_F(SessionTest, WhatIsClosedWhileAnotherFileIsOpenOutlivesAKill) {
   set("SCR_FLUSH_ASYNC", "1");
