@@ -204,6 +204,104 @@ TEST_F(RefusedTest, ADirectoryIsNoFileAndAMissingOneIsNotMade) {
   EXPECT_FALSE(std::filesystem::exists(name("no")));
 }
 
+// --- modes
+
+class ModeTest : public SessionTest {
+ protected:
+  ModeTest() : old_mask_(::umask(022)) {}
+  ~ModeTest() override { ::umask(old_mask_); }
+
+  void make(const std::string& file, mode_t mode) {
+    std::ofstream(name(file)) << "old";
+    change(file, mode);
+  }
+  void change(const std::string& file, mode_t mode) {
+    ASSERT_EQ(::chmod(name(file).c_str(), mode), 0);
+  }
+  mode_t mode_of(const std::string& file) const {
+    auto info = file_system().info(name(file));
+    return info.ok() ? info->mode : 0;
+  }
+
+ private:
+  mode_t old_mask_;
+};
+
+// Notes what those can read who may read a temporary file.
+class SeesModes final : public testing::ForwardingFileSystem {
+ public:
+  Result<std::unique_ptr<File>> open(const At& at, const OpenOptions& options) override {
+    auto file = inner_.open(at, options);
+    const auto info = inner_.info(at, /*follow=*/false);
+    const bool temporary = at.path.find("a.h5") != std::string::npos &&
+                           at.path.find(".scr-") != std::string::npos;  // and of no marker
+    if (temporary && options.access != OpenOptions::Access::kRead && info.ok()) {
+      seen |= info->mode;
+      ++count;
+    }
+    return file;
+  }
+  mode_t seen = 0;
+  int count = 0;
+};
+
+TEST_F(ModeTest, AFlushedFileHasThatOfTheFileThatItReplaces) {
+  make("a.h5", 0640);
+  SeesModes fs;
+  Session session(fs);
+  write(session, "a.h5", "new");
+  write(session, "b.h5", "new");
+  session.finish();
+  EXPECT_EQ(real("a.h5"), "new");
+  EXPECT_EQ(mode_of("a.h5"), 0640U);
+  EXPECT_EQ(mode_of("b.h5"), 0644U);
+  EXPECT_GT(fs.count, 0);
+  EXPECT_EQ(fs.seen & 077U, 0U) << "nobody else reads it before it has its name";
+}
+
+TEST_F(ModeTest, AFlushedFileHasThatOfItsMarkerAlsoIfItIsWrittenAgain) {
+  set("SCR_FLUSH", "10");
+  Session session(file_system());
+  write(session, "a.h5", "one");
+  ASSERT_EQ(real("a.h5"), "marker");
+  EXPECT_EQ(mode_of("a.h5"), 0644U);
+  change("a.h5", 0600);
+  write(session, "a.h5", "two");
+  ASSERT_EQ(real("a.h5"), "marker");
+  EXPECT_EQ(mode_of("a.h5"), 0600U);
+  session.finish();
+  EXPECT_EQ(real("a.h5"), "two");
+  EXPECT_EQ(mode_of("a.h5"), 0600U);
+}
+
+TEST_F(ModeTest, AFileThatMovesToItsNameHasThatOfTheOldOne) {
+  make("a.h5", 0600);
+  SeesModes fs;
+  Session session(fs);
+  auto opened = session.open(name("a.h5"), OpenOptions::create_truncate());
+  ASSERT_TRUE(opened.ok());
+  fill(*opened, "new");
+  session.finish();
+  ASSERT_TRUE(opened->file->close().ok());
+  EXPECT_EQ(real("a.h5"), "new");
+  EXPECT_EQ(mode_of("a.h5"), 0600U);
+  EXPECT_GT(fs.count, 0);
+  EXPECT_EQ(fs.seen & 077U, 0U);
+}
+
+TEST_F(ModeTest, AFileThatBypassesTheCacheHasThatOfTheOldOne) {
+  set("SCR_CACHE_BYPASS", "1");
+  make("a.h5", 0600);
+  SeesModes fs;
+  Session session(fs);
+  write(session, "a.h5", "new");
+  session.finish();
+  EXPECT_EQ(real("a.h5"), "new");
+  EXPECT_EQ(mode_of("a.h5"), 0600U);
+  EXPECT_GT(fs.count, 0);
+  EXPECT_EQ(fs.seen & 077U, 0U);
+}
+
 TEST_F(SessionTest, ExclusiveCreateFindsCachedFiles) {
   Session session(file_system());
   write(session, "a.h5", "one");

@@ -1,6 +1,7 @@
 // Sessions: files that several ranks of a program write together.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "core/base/read_only_file.hpp"
 #include "core/mpi/in_process_communicator.hpp"
@@ -602,6 +603,23 @@ TEST_F(SharedSessionTest, AMarkerIsNotLeftToMpiAlsoWhereNoRuleIsForIt) {
     EXPECT_FALSE(rank.session.open_shared(comm.duplicate(), how).ok());
     rank.session.finish();
   });
+}
+
+// --- modes
+
+TEST_F(SharedSessionTest, AFlushedFileHasTheModeOfTheFileThatItReplaces) {
+  std::ofstream(name("f.h5")) << "old";
+  ASSERT_EQ(::chmod(name("f.h5").c_str(), 0640), 0);
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm, kCheckpoints);
+    write_together(rank, "f.h5", 'a');
+    rank.look();
+    rank.session.finish();
+  });
+  EXPECT_EQ(real("f.h5"), "aad");
+  const auto info = file_system().info(name("f.h5"));
+  ASSERT_TRUE(info.ok());
+  EXPECT_EQ(info->mode, 0640U);
 }
 
 // --- what MPI refuses
