@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <set>
 
+#include "core/base/access.hpp"
+#include "core/base/log.hpp"
 #include "core/base/path.hpp"
 #include "flush/clean_up.hpp"
 #include "flush/dataset_directory.hpp"
@@ -25,6 +27,17 @@ std::uint64_t containers_needed(std::uint64_t stream, std::uint64_t size) {
 std::string layout_of(const FlushOptions& options) {
   if (!options.containers) return Layout().to_text();
   return Layout{options.container_size, options.container_parity}.to_text();
+}
+
+// The copies of files that take the place of others, which nobody else may be allowed to read.
+void make_private_copies(FileSystem& fs, const std::string& prefix,
+                         const DatasetDescriptor& dataset, const RankFiles& files) {
+  for (const StoredFile& file : files) {
+    if (file.shared) continue;
+    const std::string copy = prefix + "/" + temporary_name(file.file, dataset);
+    const Status made = make_temporary(fs, copy, prefix + "/" + file.file);
+    if (!made.ok()) log::warning("{}", made.message());  // the copy will say it, too
+  }
 }
 
 }  // namespace
@@ -65,7 +78,10 @@ Result<std::unique_ptr<Flush>> Flush::prepare(Communicator& world, Communicator&
   // be: before the summary.
   SCR_RETURN_IF_ERROR(
       write_rank2file(world, fs, flush->directory(), flush->files_, Durability::kVolatile));
-  if (!options.containers) SCR_RETURN_IF_ERROR(flush->make_parents(world));
+  if (!options.containers) {
+    SCR_RETURN_IF_ERROR(flush->make_parents(world));
+    make_private_copies(fs, prefix, dataset, flush->files_);
+  }
   SCR_RETURN_IF_ERROR(flush->plan_shared(world, logs));
   for (const CopyTask& task : flush->tasks_) flush->bytes_total_ += task.size;
   flush->share_bandwidth(world);
@@ -305,7 +321,7 @@ Status Flush::make_shared_files(const std::vector<SharedLog>& logs) {
     if (log.table.rank != log.table.first_rank) continue;
     OpenOptions options = OpenOptions::read_write();
     options.create = true;
-    options.mode = options_.copy.mode;
+    options.mode = options_.copy.mode & temporary_mode(fs_, prefix_ + "/" + log.file);
     const std::string name = prefix_ + "/" + temporary_name(log.file, dataset_);
     options.truncate = !options_.copy.resume;
     SCR_ASSIGN_OR_RETURN(auto file, fs_.open(name, options));

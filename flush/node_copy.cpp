@@ -246,6 +246,19 @@ class NodeCopier {
     return fs_.remove(At(*prefix_, path));
   }
 
+  // Nobody else reads what takes the place of a file before it has its name, and the file's mode.
+  Status keep_private(const FileMeta& meta) {
+    if (meta.type != FileType::kFull || lies_in_container(layout_, meta)) return {};
+    SCR_ASSIGN_OR_RETURN(const std::string temporary, temporary_of(meta));
+    const std::string& name = meta.shared.empty() ? meta.file : meta.shared;
+    if (!fs_.info(At(*prefix_, name)).ok()) return {};
+    OpenOptions options = OpenOptions::read_write();
+    options.create = true;
+    options.mode = 0600;
+    SCR_ASSIGN_OR_RETURN(const auto made, confined_->open(job_.prefix + "/" + temporary, options));
+    return made->close();
+  }
+
   Status copy_tasks(std::vector<CopyTask>& tasks) {
     CopyProgress progress;
     CopyOptions options = request_.copy;
@@ -274,6 +287,7 @@ class NodeCopier {
     std::vector<CopyTask> tasks;
     for (const std::size_t i : wanted) {
       SCR_RETURN_IF_ERROR(cut_leftover(entry.files[i]));
+      SCR_RETURN_IF_ERROR(keep_private(entry.files[i]));
       SCR_ASSIGN_OR_RETURN(CopyTask task, task_of(cached, descriptor, entry.files[i]));
       tasks.push_back(std::move(task));
     }

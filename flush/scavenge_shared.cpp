@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/base/access.hpp"
 #include "core/base/checksum.hpp"
 #include "core/base/file_checksum.hpp"
 #include "core/base/text.hpp"
@@ -119,6 +120,7 @@ class LogReplayer {
       if (file->contained()) continue;
       OpenOptions options = OpenOptions::read_write();
       options.create = true;
+      options.mode = temporary_mode(fs_, prefix_path_ + "/" + name);
       SCR_ASSIGN_OR_RETURN(const auto made, confined.open(path_of(name), options));
       SCR_RETURN_IF_ERROR(made->truncate(file->size));
       SCR_RETURN_IF_ERROR(made->close());

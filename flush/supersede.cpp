@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "core/base/access.hpp"
 #include "core/base/log.hpp"
 #include "core/routing/marker.hpp"
 #include "flush/dataset_directory.hpp"
@@ -48,7 +49,10 @@ Status put(FileSystem& fs, const std::string& temporary, const std::string& path
   if (keep_newer) {
     SCR_ASSIGN_OR_RETURN(newer, has_newer(fs, path, temporary));
   }
-  if (!newer) return fs.rename(temporary, path);
+  if (!newer) {
+    SCR_RETURN_IF_ERROR(take_mode(fs, temporary, path));
+    return fs.rename(temporary, path);
+  }
   log::info("'{}' has been written anew since: the flushed copy is not put there", path);
   return fs.remove(temporary);
 }

@@ -33,6 +33,7 @@ constexpr int kLongestPause = 256;
 
 struct State {
   MPI_Comm program = MPI_COMM_WORLD;  // all ranks of this program
+  bool served = false;                // files are routed
   bool one_thread = true;             // MPI was told that one thread at a time calls it
   int pause = 1;                      // collective calls until the next look; the same on all ranks
   int since = 0;
@@ -155,6 +156,7 @@ int start() {
       return -1;
     }
     Session::process().attach(std::move(*runtime), calls);
+    state().served = true;
     return 0;
   } catch (const std::exception& error) {
     scr::log::error("{}", error.what());
@@ -190,13 +192,12 @@ int look(MPI_Comm comm) {
   return MPI_SUCCESS;
 }
 
-// How many processes of a communicator without a remote group are not of the program.
-int count_others(MPI_Comm comm) {
+// The rank in the program of each process of a communicator without a remote group, or
+// MPI_UNDEFINED. Frees the program's group.
+std::vector<int> ranks_in(MPI_Group program, MPI_Comm comm) {
   MPI_Group group = MPI_GROUP_NULL;
-  MPI_Group program = MPI_GROUP_NULL;
   int size = 0;
   PMPI_Comm_group(comm, &group);
-  PMPI_Comm_group(state().program, &program);
   PMPI_Group_size(group, &size);
   std::vector<int> ranks(static_cast<std::size_t>(size));
   std::vector<int> found(ranks.size(), MPI_UNDEFINED);
@@ -204,11 +205,50 @@ int count_others(MPI_Comm comm) {
   PMPI_Group_translate_ranks(group, size, ranks.data(), program, found.data());
   PMPI_Group_free(&group);
   PMPI_Group_free(&program);
-  return static_cast<int>(std::count(found.begin(), found.end(), MPI_UNDEFINED));
+  return found;
+}
+
+// How many processes of a communicator without a remote group are not of the program.
+int count_others(MPI_Comm comm) {
+  MPI_Group program = MPI_GROUP_NULL;
+  PMPI_Comm_group(state().program, &program);
+  return static_cast<int>(std::ranges::count(ranks_in(program, comm), MPI_UNDEFINED));
+}
+
+// This process's program, served or not.
+MPI_Group own_program() {
+  MPI_Group world = MPI_GROUP_NULL;
+  MPI_Group own = MPI_GROUP_NULL;
+  PMPI_Comm_group(MPI_COMM_WORLD, &world);
+  int rank = 0;
+  int triplet[3] = {0, 0, 1};  // NOLINT: MPI's type
+  PMPI_Group_rank(world, &rank);
+  PMPI_Group_size(world, &triplet[1]);
+  for (int end = 0; const int size : launch_numbers("OMPI_APP_CTX_NUM_PROCS")) {
+    if (rank >= end && rank < end + size) {
+      triplet[0] = end;
+      triplet[1] = end + size;
+    }
+    end += size;
+  }
+  --triplet[1];
+  PMPI_Group_range_incl(world, 1, &triplet, &own);
+  PMPI_Group_free(&world);
+  return own;
+}
+
+scr::mpiio::CollectivePoints::Kin kin(MPI_Comm comm) {
+  int rank = 0;
+  PMPI_Comm_rank(comm, &rank);
+  const std::vector<int> found = ranks_in(own_program(), comm);
+  const auto first =
+      std::ranges::find_if_not(found, [](int place) { return place == MPI_UNDEFINED; });
+  return {.all = std::ranges::count(found, MPI_UNDEFINED) == 0,
+          .first = first - found.begin() == rank};
 }
 
 // Processes of other programs of the launch, or that were spawned, do not know of what we do.
-bool serves(MPI_Comm comm) { return state().program != MPI_COMM_NULL && count_others(comm) == 0; }
+bool serves(MPI_Comm comm) { return state().served && count_others(comm) == 0; }
 
 // Remembered at the communicator, since this is asked at each of its collective calls.
 bool has_same_group(MPI_Comm comm) {
@@ -328,7 +368,7 @@ const scr_mpi_hooks* scr_get_mpi_hooks(int version) {
       .unpublished =
           reinterpret_cast<const unsigned long*>(&scr::mpiio::OpenFiles::process().unpublished()),
       .publish = publish,
-      .files =
-          &scr::mpiio::file_calls({.serves = serves, .seals = close_seals, .reached = closed})};
+      .files = &scr::mpiio::file_calls(
+          {.serves = serves, .kin = kin, .seals = close_seals, .reached = closed})};
   return version == SCR_MPI_HOOKS_VERSION ? &hooks : nullptr;
 }

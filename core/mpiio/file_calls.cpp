@@ -34,11 +34,10 @@ int guarded(MPI_File handle, Body body) {
 // --- opening -------------------------------------------------------------------------------------
 
 // What MPI refuses, it shall refuse in its own words.
-bool is_for_us(MPI_Comm comm, const char* name, int amode) {
+bool is_valid(MPI_Comm comm, const char* name, int amode) {
   if (comm == MPI_COMM_NULL || name == nullptr) return false;
   int inter = 0;
   if (PMPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter != 0) return false;
-  if (!collective_points.serves(comm)) return false;  // others would not come
   const int access = amode & (MPI_MODE_RDONLY | MPI_MODE_WRONLY | MPI_MODE_RDWR);
   if (access != MPI_MODE_RDONLY && access != MPI_MODE_WRONLY && access != MPI_MODE_RDWR)
     return false;
@@ -102,11 +101,45 @@ int open_ours(MPI_Comm comm, const char* name, int amode, MPI_Info info, MPI_Fil
   return MPI_SUCCESS;
 }
 
+// Collective over a communicator of one program that is not served: MPI_ERR_IO on all processes if
+// one of them sees a marker at the name. A flush may take it away between their looks.
+int refuse_marker(MPI_Comm comm, const char* name) {
+  constexpr int kNobody = std::numeric_limits<int>::max();
+  const Status mine = routing::refuse_marker(file_system(), std::string(without_kind(name)));
+  int rank = 0;
+  PMPI_Comm_rank(comm, &rank);
+  int speaker = mine.ok() ? kNobody : rank;
+  PMPI_Allreduce(MPI_IN_PLACE, &speaker, 1, MPI_INT, MPI_MIN, comm);
+  if (speaker == rank) (void)report(mine);
+  return speaker == kNobody ? MPI_SUCCESS : MPI_ERR_IO;
+}
+
+// The same where others may not have this layer, and would not come to a reduction of ours: who
+// sees a marker opens, with the others, a name that cannot be opened, and MPI tells them.
+int refuse_marker_to_others(MPI_Comm comm, const char* name, int amode, MPI_Info info,
+                            bool speaks) {
+  const Status mine = routing::refuse_marker(file_system(), std::string(without_kind(name)));
+  if (mine.ok()) return MPI_SUCCESS;
+  if (speaks) (void)report(mine);
+  MPI_File file = MPI_FILE_NULL;
+  const std::string below = std::string(name) + "/";
+  if (PMPI_File_open(comm, below.c_str(), amode, info, &file) == MPI_SUCCESS)
+    PMPI_File_close(&file);
+  return MPI_ERR_IO;
+}
+
+int open_or_refuse(MPI_Comm comm, const char* name, int amode, MPI_Info info, MPI_File& handle) {
+  if (collective_points.serves(comm)) return open_ours(comm, name, amode, info, handle);
+  const CollectivePoints::Kin kin = collective_points.kin(comm);
+  return kin.all ? refuse_marker(comm, name)
+                 : refuse_marker_to_others(comm, name, amode, info, kin.first);
+}
+
 int open(MPI_Comm comm, const char* name, int amode, MPI_Info info, MPI_File* handle) {
   MPI_File ours = MPI_FILE_NULL;
-  if (handle != nullptr && is_for_us(comm, name, amode)) {
+  if (handle != nullptr && is_valid(comm, name, amode)) {
     const int code =
-        guarded(MPI_FILE_NULL, [&] { return open_ours(comm, name, amode, info, ours); });
+        guarded(MPI_FILE_NULL, [&] { return open_or_refuse(comm, name, amode, info, ours); });
     if (code != MPI_SUCCESS) {
       *handle = MPI_FILE_NULL;
       return code;

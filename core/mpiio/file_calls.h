@@ -34,7 +34,7 @@ typedef struct scr_file_calls {
   /* NULL: not a file of ours. */
   scr_open_file* (*find)(MPI_File handle);
 
-  /* Opens any file, also one that is not ours. */
+  /* Opens any file, also one that is not ours, and also if start() has failed. */
   int (*open)(MPI_Comm, const char*, int, MPI_Info, MPI_File*);
   /* Deletes any file. */
   int (*remove)(const char*, MPI_Info);

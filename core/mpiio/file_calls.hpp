@@ -11,6 +11,13 @@ struct CollectivePoints {
   // Whether all processes of this communicator, which has no remote group, are of the program that
   // h5scr serves; the same on all of them, and none waits for another.
   bool (*serves)(MPI_Comm comm);
+  // Of a communicator that it does not serve: which processes are of this one's program, all of
+  // which have this layer; others may not have it. None waits for another.
+  struct Kin {
+    bool all = false;    // all are
+    bool first = false;  // this one is the first of them
+  };
+  Kin (*kin)(MPI_Comm comm);
   // Whether the close of a file that is opened on this communicator is one.
   bool (*seals)(MPI_Comm comm);
   // After such a close.

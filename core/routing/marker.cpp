@@ -255,11 +255,17 @@ Status take_name(FileSystem& fs, const At& temporary, const At& at) {
   return status;
 }
 
-Status write_new(FileSystem& fs, const At& at, std::string_view bytes, mode_t mode) {
+// With the mode of `like`, if there is one.
+Status write_new(FileSystem& fs, const At& at, std::string_view bytes, mode_t mode,
+                 const FileInfo* like) {
   OpenOptions options = OpenOptions::create_new();
   options.mode = mode;
   SCR_ASSIGN_OR_RETURN(const std::unique_ptr<File> file, fs.open(at, options));
   SCR_RETURN_IF_ERROR(file->write_all(bytes_of(bytes), 0));
+  if (like != nullptr) {
+    SCR_ASSIGN_OR_RETURN(const FileInfo mine, file->info());
+    if (mine.mode != like->mode) SCR_RETURN_IF_ERROR(file->set_mode(like->mode));
+  }
   return file->close();
 }
 
@@ -313,7 +319,10 @@ Result<std::optional<Marker>> read_marker(FileSystem& fs, const At& at) {
 Status write_marker(FileSystem& fs, const At& at, const Marker& marker, mode_t mode) {
   SCR_ASSIGN_OR_RETURN(const std::string bytes, encode(marker));
   const At temporary = temporary_beside(at);
-  Status written = write_new(fs, temporary, bytes, mode);
+  // The user may have changed the mode of the one that is there, which the file will get.
+  const Result<FileInfo> old = fs.info(at, /*follow=*/false);
+  const bool replaces = old.ok() && old->type == FileInfo::Type::kRegular;
+  Status written = write_new(fs, temporary, bytes, mode, replaces ? &*old : nullptr);
   if (written.ok()) return take_name(fs, temporary, at);
   (void)fs.remove_if_exists(temporary);
   return written;

@@ -218,6 +218,7 @@ class Session {
 
   // session_open.cpp
   Result<Opened> open_plain(std::string_view name, const OpenOptions& options);
+  Result<Opened> open_in_place(std::string_view name, const OpenOptions& options);
   void count_passed(Route::Reason reason, const std::string& absolute);
   Result<Opened> create(const Route& route, const std::string& absolute, std::string_view name,
                         const OpenOptions& options);

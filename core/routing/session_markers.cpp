@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/base/access.hpp"
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
 #include "core/routing/deletions.hpp"
@@ -395,7 +396,8 @@ bool Session::rescue(const FilemapEntry& entry) {
   bool all = true;
   for (const auto& [absolute, file] : window_) {
     const std::string temporary = path_beside(absolute, "", ".scr-rescue");
-    Status status = copy_file(fs_, file.path, temporary);
+    Status status = make_temporary(fs_, temporary, absolute);
+    if (status.ok()) status = copy_file(fs_, file.path, temporary);
     if (status.ok()) status = rename_durably(temporary, absolute);
     if (!status.ok()) {
       log::error(

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "core/base/access.hpp"
 #include "core/base/log.hpp"
 #include "core/routing/session.hpp"
+#include "core/routing/shared_open.hpp"
 
 namespace scr::routing {
 
@@ -20,6 +22,25 @@ Result<bool> is_marker(File& file, const FileInfo& info) {
   std::array<std::byte, kMarkerHeadSize> head{};
   SCR_RETURN_IF_ERROR(file.read_exactly(head, 0));
   return has_marker_head(head);
+}
+
+// In a process that h5scr does not serve: nobody is to take the bytes of a marker for the file's.
+Result<Session::Opened> unless_marker(Result<Session::Opened> opened, const OpenOptions& options) {
+  if (!opened.ok() || options.truncate) return opened;
+  SCR_ASSIGN_OR_RETURN(opened->info, opened->file->info());
+  if (opened->info->size != kMarkerSize) return opened;
+  SCR_RETURN_IF_ERROR(refuse_marker(real_file_system(), opened->file->path()));
+  return opened;
+}
+
+// A file in a directory that this process cannot write to is changed in place, and no other one can
+// take its name.
+Status not_replaceable(const std::string& absolute) {
+  return {StatusCode::kPermissionDenied,
+          fmt::format("cannot write '{}': its data is not at its name, and its directory cannot be "
+                      "written to",
+                      absolute),
+          EACCES};
 }
 
 }  // namespace
@@ -48,9 +69,9 @@ Result<Session::Opened> Session::open_plain(std::string_view name, const OpenOpt
 Result<Session::Opened> Session::open(std::string_view name, const OpenOptions& options,
                                       bool swmr) {
   ++opens_;
-  if (passive()) return open_plain(name, options);
+  if (passive()) return unless_marker(open_plain(name, options), options);
   std::lock_guard lock(mutex_);
-  if (config() == nullptr || off_) return open_plain(name, options);
+  if (config() == nullptr || off_) return unless_marker(open_plain(name, options), options);
   std::string absolute = file_at(name);
   // Without a look for notes, which would cost every file that passes through.
   Route route = route_by_rules(absolute);
@@ -137,8 +158,16 @@ Result<Session::Opened> Session::open_existing(const Route& route, const std::st
   if (plain && (!changes(options) || swmr)) return open_plain(name, options);
   if (swmr) return no_swmr(absolute);
   std::unique_ptr<File> file;
+  bool replaceable = true;
+  if (changes(options)) {
+    const auto access = check_write_access(fs_, absolute);
+    SCR_RETURN_IF_ERROR(access.status());
+    replaceable = access->replaceable;
+    if (!replaceable && !plain) return not_replaceable(absolute);
+  }
   RoutedFile::Role role = changes(options) ? RoutedFile::Role::kUpdater : RoutedFile::Role::kReader;
   if (plain) {
+    if (!replaceable) return open_in_place(name, options);
     SCR_ASSIGN_OR_RETURN(Opened opened, open_plain(name, options));
     if (!start_alone() || !open_window() || joins_at_name(*opened.file)) return opened;
     file = std::move(opened.file);
@@ -164,6 +193,13 @@ Result<Session::Opened> Session::open_existing(const Route& route, const std::st
   return Opened{std::move(routed), pointer, std::nullopt};
 }
 
+// Nothing can take its name, so a version in the cache could never be flushed.
+Result<Session::Opened> Session::open_in_place(std::string_view name, const OpenOptions& options) {
+  warn_once("files are written without protection",
+            fmt::format("the directory of '{}' cannot be written to", name));
+  return open_plain(name, options);
+}
+
 // Another process has moved the file to its name, and writes it there: so does this one.
 bool Session::joins_at_name(File& plain) {
   if (!attached_ || !Presence::has_others(plain)) return false;
@@ -175,10 +211,12 @@ Result<Session::Opened> Session::create(const Route& route, const std::string& a
                                         std::string_view name, const OpenOptions& options) {
   if (!start_alone() || !open_window()) return open_plain(name, options);
   // What a direct write would find out now, and not only at the flush.
-  const std::string parent = absolute.substr(0, std::max<std::size_t>(absolute.rfind('/'), 1));
-  SCR_ASSIGN_OR_RETURN(const FileInfo directory, fs_.info(parent, /*follow=*/true));
-  if (directory.type != FileInfo::Type::kDirectory)
-    return errno_status(ENOTDIR, "create", absolute);
+  const auto access = check_write_access(fs_, absolute);
+  if (!access.ok() && !(options.exclusive && fs_.info(absolute).ok())) return access.status();
+  if (access.ok() && !access->replaceable) {
+    if (!is_real(absolute)) return not_replaceable(absolute);
+    return open_in_place(name, options);
+  }
   move_flushed_files();
   const bool was_real = !options.truncate && is_real(absolute);
   SCR_ASSIGN_OR_RETURN(const Copy copy, find(route, absolute));
@@ -260,6 +298,8 @@ Result<std::unique_ptr<File>> Session::open_present(const std::string& relative,
   if (!presence) {
     const auto missing =
         how == InWindow::kJoin ? Presence::Missing::kLeave : Presence::Missing::kMake;
+    if (missing == Presence::Missing::kMake && runtime_->window_bypasses())
+      SCR_RETURN_IF_ERROR(make_temporary(fs_, path, prefix() + "/" + relative));
     // In the prefix directory the program's own locks may be of the same kind (NFS).
     SCR_ASSIGN_OR_RETURN(presence,
                          Presence::enter(fs_, path, missing, !runtime_->window_bypasses()));

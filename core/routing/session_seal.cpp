@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/base/access.hpp"
 #include "core/base/log.hpp"
 #include "core/routing/name_keeper.hpp"
 #include "core/routing/session.hpp"
@@ -250,7 +251,8 @@ void Session::drop_versions(const std::string& relative, const Hash& kinds) {
   Status status;
   if (number(*own, "CONFLICT") != 0) {
     const std::string kept = conflict_name(absolute, runtime_->context().rank());
-    status = copy_file(fs_, file->second.path, kept);
+    status = make_temporary(fs_, kept, absolute);
+    if (status.ok()) status = copy_file(fs_, file->second.path, kept);
     tell_of_conflict(absolute, status.ok() ? kept : file->second.path + " on " + host());
   }
   // What could not be copied stays where it is.

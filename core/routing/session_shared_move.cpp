@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/base/access.hpp"
 #include "core/base/checksum.hpp"
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
@@ -29,6 +30,7 @@ Status Session::move_shared(const std::string& absolute, LogFile& file, Communic
     OpenOptions options = first ? OpenOptions::create_truncate() : OpenOptions::read_write();
     options.access = OpenOptions::Access::kReadWrite;
     options.no_follow = true;
+    options.mode = temporary_mode(fs_, absolute);
     return fs_.open(temporary, options);
   };
   move.commit = [&] { return rename_durably(temporary, absolute); };
@@ -189,6 +191,8 @@ bool Session::rescue_shared() {
   each_shared([](const std::string&) { return true; },
               [&](const std::string& name, const SharedWindowFile* file) {
                 const std::string temporary = path_beside(name, "", ".scr-rescue");
+                if (file != nullptr && file->first_rank == world.rank())
+                  (void)make_temporary(fs_, temporary, name);
                 bool saved = write_out_together(file, temporary);
                 if (file != nullptr && file->first_rank == world.rank()) {
                   Status status =
@@ -219,6 +223,8 @@ void Session::save_shared_conflicts(const std::set<std::string>& names) {
               [&](const std::string& name, const SharedWindowFile* file) {
                 const std::string to =
                     file != nullptr ? conflict_name(name, file->first_rank) : std::string();
+                if (file != nullptr && file->first_rank == rank)
+                  (void)make_temporary(fs_, to, name);
                 const bool saved = write_out_together(file, to);
                 if (file == nullptr) return;
                 if (saved && file->first_rank == rank) tell_of_conflict(name, to);

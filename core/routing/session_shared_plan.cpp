@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <climits>
 
+#include "core/base/access.hpp"
 #include "core/base/log.hpp"
 #include "core/routing/session.hpp"
 #include "core/routing/shared_open.hpp"
@@ -86,7 +87,13 @@ void Session::release_claim(const Hash& plan) const {
 
 // Why a new version of the file cannot be written to logs in the cache; empty if it can.
 std::string Session::why_no_logs(const std::string& relative) {
-  if (runtime_->window_bypasses()) return "there is no room for the dataset in the cache";
+  if (runtime_->window_bypasses()) {
+    return runtime_->context()
+                   .redundancy_for(runtime_->window(), /*output=*/false)
+                   .descriptor.bypass
+               ? "the cache is bypassed by setting (SCR_CACHE_BYPASS, or BYPASS of a CKPT line)"
+               : "there is no room for the dataset in the cache";
+  }
   // With the number that it gets if its file is opened again by others.
   const int last_rank = runtime_->context().size() - 1;
   const std::string longest =
@@ -131,6 +138,14 @@ Hash Session::plan_shared(const SharedOpen& how, int processes) {
   if (how.delete_on_close) {
     return refuse(failed_precondition(
         fmt::format("'{}' is in the cache and cannot be opened with delete-on-close", absolute)));
+  }
+  if (how.write) {
+    // MPI says in its own words what cannot be opened, and writes what can only be written in
+    // place.
+    const auto access = check_write_access(fs_, absolute);
+    if ((!access.ok() || !access->replaceable) && at_name) return decide_on("PASS");
+    if (!access.ok()) return refuse(access.status());
+    if (!access->replaceable) return refuse(errno_status(EACCES, "create", absolute));
   }
   if (copy->where == Copy::Where::kShared) {
     auto text = encode(copy->marker);
@@ -181,10 +196,7 @@ Hash Session::plan_without_homes(const SharedOpen& how, int processes) {
                     "at its start says why)",
                     absolute)));
   };
-  if (passive() || !runtime_ || config() == nullptr) {
-    auto marker = read_marker(fs_, absolute);
-    return marker.ok() && *marker ? refuse() : plan;
-  }
+  if (passive() || !runtime_ || config() == nullptr) return plan;
   const Route route = shared_route(file_at(how.name, /*all=*/true), how);
   if (!route.routed()) return plan;
   absolute = prefix() + "/" + route.relative;
@@ -267,6 +279,9 @@ Result<std::unique_ptr<SharedFile>> Session::open_shared(const std::shared_ptr<C
   Hash plan;
   if (comm->rank() == 0) {
     plan = ready ? claim_and_plan(how, comm->size()) : plan_without_homes(how, comm->size());
+    const bool passes = plan.value("KIND") == "PASS";
+    const Status status = passes ? refuse_marker(fs_, absolute_name(how.name)) : Status();
+    if (!status.ok()) plan = refusal(status);
   }
   SCR_RETURN_IF_ERROR(broadcast_hash(*comm, plan, 0));
   const std::string kind(plan.value("KIND").value_or("PASS"));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "core/base/access.hpp"
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
 #include "core/routing/session.hpp"
@@ -168,6 +169,7 @@ Result<std::unique_ptr<File>> Session::write_at_name(File& source, const std::st
   const std::string temporary = path_beside(to, "", fmt::format(".{}.scr-moving", rank));
   OpenOptions options = OpenOptions::create_truncate();
   options.no_follow = true;
+  options.mode = temporary_mode(fs_, to);
   SCR_ASSIGN_OR_RETURN(auto target, fs_.open(temporary, options));
   Status status = copy_contents(source, *target);
   if (status.ok()) status = target->sync();
@@ -184,6 +186,7 @@ Result<std::unique_ptr<File>> Session::write_at_name(File& source, const std::st
 
 // What was in the cache may go when a file has its name for good.
 Status Session::rename_durably(const std::string& from, const std::string& to) {
+  SCR_RETURN_IF_ERROR(take_mode(fs_, from, to));
   SCR_RETURN_IF_ERROR(fs_.rename(from, to));
   return fs_.sync_directory(to.substr(0, std::max<std::size_t>(to.rfind('/'), 1)));
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "core/base/filesystem.hpp"
 #include "core/mpi/communicator.hpp"
 #include "core/shared_file/shared_file.hpp"
 
@@ -27,6 +28,10 @@ struct SharedOpen {
 // file: h5scr has nothing to do with it, and MPI opens it. An error is the same on all processes.
 Result<std::unique_ptr<shared_file::SharedFile>> open_shared(
     const std::shared_ptr<Communicator>& comm, const SharedOpen& how);
+
+// Before MPI opens the file of this name: an error if that is a marker, whose bytes MPI would give
+// for the data, and would overwrite. Not collective.
+Status refuse_marker(FileSystem& fs, const std::string& name);
 
 // The hints that are in force for a file that was opened so, of those that h5scr knows: redundancy
 // is that of the run, whatever the program wished.

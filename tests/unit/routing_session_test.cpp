@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -108,6 +109,197 @@ TEST_F(SessionTest, AnOpenFileWithTheLongestNameMovesThereToo) {
   fill(*opened, "one");
   session.finish();
   EXPECT_EQ(real(file), "one");
+}
+
+TEST_F(SessionTest, AProcessThatIsNotServedDoesNotGetTheBytesOfAMarker) {
+  set("SCR_FLUSH", "0");
+  Session session(file_system());
+  write(session, "a.h5", "one");
+  ASSERT_EQ(real("a.h5"), "marker");
+  Session other(file_system());
+  other.disable();
+  EXPECT_THAT(read(other, "a.h5"), HasSubstr("its data is in the cache of node"));
+  EXPECT_FALSE(other.open(name("a.h5"), OpenOptions::read_write()).ok());
+  std::ofstream(name("b.h5")) << "real";
+  EXPECT_EQ(read(other, "b.h5"), "real");
+}
+
+// --- what the system would refuse
+
+// Not as root, who may do everything.
+class RefusedTest : public SessionTest {
+ protected:
+  RefusedTest() {
+    if (::geteuid() != 0) return;
+    for (const auto& entry : {directory_.path(), std::filesystem::path(prefix()),
+                              directory_.path() / "control", directory_.path() / "cache"}) {
+      EXPECT_EQ(::chown(entry.c_str(), kNobody, kNobody), 0);
+    }
+    EXPECT_EQ(::setegid(kNobody), 0);
+    EXPECT_EQ(::seteuid(kNobody), 0);
+    was_root_ = true;
+  }
+  ~RefusedTest() override {
+    if (!was_root_) return;
+    EXPECT_EQ(::seteuid(0), 0);
+    EXPECT_EQ(::setegid(0), 0);
+  }
+
+  void make(const std::string& file, const std::string& text, mode_t mode) {
+    std::ofstream(name(file)) << text;
+    ASSERT_EQ(::chmod(name(file).c_str(), mode), 0);
+  }
+  static int error_of(const Result<Session::Opened>& opened) {
+    return opened.ok() ? 0 : opened.status().errno_value();
+  }
+
+  static constexpr uid_t kNobody = 65534;
+
+ private:
+  bool was_root_ = false;
+};
+
+TEST_F(RefusedTest, AFileThatMayNotBeWrittenIsNotReplaced) {
+  make("golden.h5", "gold", 0444);
+  Session session(file_system());
+  EXPECT_EQ(error_of(session.open(name("golden.h5"), OpenOptions::create_truncate())), EACCES);
+  EXPECT_EQ(error_of(session.open(name("golden.h5"), OpenOptions::read_write())), EACCES);
+  OpenOptions exclusive = OpenOptions::create_new();
+  EXPECT_EQ(error_of(session.open(name("golden.h5"), exclusive)), EEXIST);
+  session.finish();
+  EXPECT_EQ(real("golden.h5"), "gold");
+}
+
+TEST_F(RefusedTest, AMarkerCountsAsTheFile) {
+  set("SCR_FLUSH", "0");
+  Session session(file_system());
+  write(session, "a.h5", "one");
+  ASSERT_EQ(real("a.h5"), "marker");
+  ASSERT_EQ(::chmod(name("a.h5").c_str(), 0444), 0);
+  EXPECT_EQ(error_of(session.open(name("a.h5"), OpenOptions::create_truncate())), EACCES);
+  EXPECT_EQ(error_of(session.open(name("a.h5"), OpenOptions::read_write())), EACCES);
+  EXPECT_EQ(read(session, "a.h5"), "one");
+}
+
+TEST_F(RefusedTest, WhereNoFileCanBeMadeNoneIsAndOneThatIsThereIsWrittenInPlace) {
+  std::filesystem::create_directory(name("closed"));
+  make("closed/there.h5", "old", 0644);
+  ASSERT_EQ(::chmod(name("closed").c_str(), 0555), 0);
+  Session session(file_system());
+  EXPECT_EQ(error_of(session.open(name("closed/a.h5"), OpenOptions::create_truncate())), EACCES);
+  write(session, "closed/there.h5", "new");
+  EXPECT_EQ(real("closed/there.h5"), "new");
+  write(session, "b.h5", "two");
+  session.finish();
+  EXPECT_EQ(real("b.h5"), "two") << "its dataset is flushed";
+  ASSERT_EQ(::chmod(name("closed").c_str(), 0755), 0);
+}
+
+TEST_F(RefusedTest, ADirectoryIsNoFileAndAMissingOneIsNotMade) {
+  std::filesystem::create_directory(name("d.h5"));
+  Session session(file_system());
+  EXPECT_EQ(error_of(session.open(name("d.h5"), OpenOptions::create_truncate())), EISDIR);
+  EXPECT_EQ(error_of(session.open(name("no/a.h5"), OpenOptions::create_truncate())), ENOENT);
+  session.finish();
+  EXPECT_FALSE(std::filesystem::exists(name("no")));
+}
+
+// --- modes
+
+class ModeTest : public SessionTest {
+ protected:
+  ModeTest() : old_mask_(::umask(022)) {}
+  ~ModeTest() override { ::umask(old_mask_); }
+
+  void make(const std::string& file, mode_t mode) {
+    std::ofstream(name(file)) << "old";
+    change(file, mode);
+  }
+  void change(const std::string& file, mode_t mode) {
+    ASSERT_EQ(::chmod(name(file).c_str(), mode), 0);
+  }
+  mode_t mode_of(const std::string& file) const {
+    auto info = file_system().info(name(file));
+    return info.ok() ? info->mode : 0;
+  }
+
+ private:
+  mode_t old_mask_;
+};
+
+// Notes what those can read who may read a temporary file.
+class SeesModes final : public testing::ForwardingFileSystem {
+ public:
+  Result<std::unique_ptr<File>> open(const At& at, const OpenOptions& options) override {
+    auto file = inner_.open(at, options);
+    const auto info = inner_.info(at, /*follow=*/false);
+    const bool temporary = at.path.find("a.h5") != std::string::npos &&
+                           at.path.find(".scr-") != std::string::npos;  // and of no marker
+    if (temporary && options.access != OpenOptions::Access::kRead && info.ok()) {
+      seen |= info->mode;
+      ++count;
+    }
+    return file;
+  }
+  mode_t seen = 0;
+  int count = 0;
+};
+
+TEST_F(ModeTest, AFlushedFileHasThatOfTheFileThatItReplaces) {
+  make("a.h5", 0640);
+  SeesModes fs;
+  Session session(fs);
+  write(session, "a.h5", "new");
+  write(session, "b.h5", "new");
+  session.finish();
+  EXPECT_EQ(real("a.h5"), "new");
+  EXPECT_EQ(mode_of("a.h5"), 0640U);
+  EXPECT_EQ(mode_of("b.h5"), 0644U);
+  EXPECT_GT(fs.count, 0);
+  EXPECT_EQ(fs.seen & 077U, 0U) << "nobody else reads it before it has its name";
+}
+
+TEST_F(ModeTest, AFlushedFileHasThatOfItsMarkerAlsoIfItIsWrittenAgain) {
+  set("SCR_FLUSH", "10");
+  Session session(file_system());
+  write(session, "a.h5", "one");
+  ASSERT_EQ(real("a.h5"), "marker");
+  EXPECT_EQ(mode_of("a.h5"), 0644U);
+  change("a.h5", 0600);
+  write(session, "a.h5", "two");
+  ASSERT_EQ(real("a.h5"), "marker");
+  EXPECT_EQ(mode_of("a.h5"), 0600U);
+  session.finish();
+  EXPECT_EQ(real("a.h5"), "two");
+  EXPECT_EQ(mode_of("a.h5"), 0600U);
+}
+
+TEST_F(ModeTest, AFileThatMovesToItsNameHasThatOfTheOldOne) {
+  make("a.h5", 0600);
+  SeesModes fs;
+  Session session(fs);
+  auto opened = session.open(name("a.h5"), OpenOptions::create_truncate());
+  ASSERT_TRUE(opened.ok());
+  fill(*opened, "new");
+  session.finish();
+  ASSERT_TRUE(opened->file->close().ok());
+  EXPECT_EQ(real("a.h5"), "new");
+  EXPECT_EQ(mode_of("a.h5"), 0600U);
+  EXPECT_GT(fs.count, 0);
+  EXPECT_EQ(fs.seen & 077U, 0U);
+}
+
+TEST_F(ModeTest, AFileThatBypassesTheCacheHasThatOfTheOldOne) {
+  set("SCR_CACHE_BYPASS", "1");
+  make("a.h5", 0600);
+  SeesModes fs;
+  Session session(fs);
+  write(session, "a.h5", "new");
+  session.finish();
+  EXPECT_EQ(real("a.h5"), "new");
+  EXPECT_EQ(mode_of("a.h5"), 0600U);
+  EXPECT_GT(fs.count, 0);
+  EXPECT_EQ(fs.seen & 077U, 0U);
 }
 
 TEST_F(SessionTest, ExclusiveCreateFindsCachedFiles) {

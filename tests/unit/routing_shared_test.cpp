@@ -1,6 +1,7 @@
 // Sessions: files that several ranks of a program write together.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "core/base/read_only_file.hpp"
 #include "core/mpi/in_process_communicator.hpp"
@@ -16,6 +17,7 @@ namespace {
 using shared_file::Range;
 using shared_file::SharedFile;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class SharedSessionTest : public SessionTest {
  protected:
@@ -598,6 +600,76 @@ TEST_F(SharedSessionTest, AHintThatRoutesNothingDoesNotGiveOutTheMarkerOfACached
     EXPECT_EQ(*other, nullptr);
     rank.session.finish();
   });
+}
+
+TEST_F(SharedSessionTest, AMarkerIsNotLeftToMpiAlsoWhereNoRuleIsForIt) {
+  set("SCR_FLUSH", "10");
+  const std::string elsewhere = directory_ / "copy.h5";
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm, kCheckpoints);
+    write_together(rank, "f.h5", 'a');
+    rank.look();
+    ASSERT_EQ(real("f.h5"), "marker");
+    if (comm.rank() == 0) std::filesystem::copy_file(name("f.h5"), elsewhere);
+    comm.barrier();
+    SharedOpen how;
+    how.name = elsewhere;
+    auto opened = rank.session.open_shared(comm.duplicate(), how);
+    EXPECT_THAT(std::string(opened.status().message()), HasSubstr("cannot be opened"));
+    how.write = how.create = true;
+    EXPECT_FALSE(rank.session.open_shared(comm.duplicate(), how).ok());
+    rank.session.finish();
+  });
+}
+
+// --- modes
+
+TEST_F(SharedSessionTest, AFlushedFileHasTheModeOfTheFileThatItReplaces) {
+  std::ofstream(name("f.h5")) << "old";
+  ASSERT_EQ(::chmod(name("f.h5").c_str(), 0640), 0);
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm, kCheckpoints);
+    write_together(rank, "f.h5", 'a');
+    rank.look();
+    rank.session.finish();
+  });
+  EXPECT_EQ(real("f.h5"), "aad");
+  const auto info = file_system().info(name("f.h5"));
+  ASSERT_TRUE(info.ok());
+  EXPECT_EQ(info->mode, 0640U);
+}
+
+// --- what MPI refuses
+
+TEST_F(SharedSessionTest, ADirectoryAndAFileOfNoDirectoryAreLeftToMpiWhichRefusesThem) {
+  std::filesystem::create_directory(name("d.h5"));
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm, kCheckpoints);
+    for (const char* file : {"d.h5", "no/such/f.h5"}) {
+      auto opened = open_together(rank, file);
+      ASSERT_TRUE(opened.ok()) << opened.status().message();
+      EXPECT_EQ(*opened, nullptr) << file;
+    }
+    rank.session.finish();
+  });
+  EXPECT_FALSE(std::filesystem::exists(name("no")));
+}
+
+// --- the cache is bypassed
+
+TEST_F(SharedSessionTest, WhereTheCacheIsBypassedBySettingThatIsSaid) {
+  set("SCR_CACHE_BYPASS", "1");
+  ::testing::internal::CaptureStderr();
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm, kCheckpoints);
+    auto opened = open_together(rank, "f.h5");
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    EXPECT_EQ(*opened, nullptr);
+    rank.session.finish();
+  });
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("the cache is bypassed by setting"));
+  EXPECT_THAT(said, Not(HasSubstr("no room")));
 }
 
 // --- file systems that cannot reserve room

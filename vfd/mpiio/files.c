@@ -53,21 +53,23 @@ DEFINE(MPI_File_close, *a, close(ours, a), MPI_File*)
 DEFINE(PMPI_File_close, *a, close(ours, a), MPI_File*)
 
 /* Whether a file is ours is found out by opening it. */
-#define DEFINE_BY_NAME(name, call, ...)                                       \
-  int name(SCR_PARAMETERS(__VA_ARGS__)) {                                     \
-    SCR_NEXT(name)                                                            \
-    scr_publish_first();                                                      \
-    if (scr_hooks == NULL || scr_inside) return next(SCR_NAMES(__VA_ARGS__)); \
-    scr_inside++;                                                             \
-    int result = scr_hooks->files->call(SCR_NAMES(__VA_ARGS__));              \
-    scr_inside--;                                                             \
-    return result;                                                            \
+#define DEFINE_BY_NAME(name, hooks, call, ...)                            \
+  int name(SCR_PARAMETERS(__VA_ARGS__)) {                                 \
+    SCR_NEXT(name)                                                        \
+    scr_publish_first();                                                  \
+    const scr_mpi_hooks* const table = hooks;                             \
+    if (table == NULL || scr_inside) return next(SCR_NAMES(__VA_ARGS__)); \
+    scr_inside++;                                                         \
+    int result = table->files->call(SCR_NAMES(__VA_ARGS__));              \
+    scr_inside--;                                                         \
+    return result;                                                        \
   }
 
-DEFINE_BY_NAME(MPI_File_open, open, MPI_Comm, const char*, int, MPI_Info, MPI_File*)
-DEFINE_BY_NAME(PMPI_File_open, open, MPI_Comm, const char*, int, MPI_Info, MPI_File*)
-DEFINE_BY_NAME(MPI_File_delete, remove, const char*, MPI_Info)
-DEFINE_BY_NAME(PMPI_File_delete, remove, const char*, MPI_Info)
+#define OPENERS (scr_hooks != NULL ? scr_hooks : scr_unserved)
+DEFINE_BY_NAME(MPI_File_open, OPENERS, open, MPI_Comm, const char*, int, MPI_Info, MPI_File*)
+DEFINE_BY_NAME(PMPI_File_open, OPENERS, open, MPI_Comm, const char*, int, MPI_Info, MPI_File*)
+DEFINE_BY_NAME(MPI_File_delete, scr_hooks, remove, const char*, MPI_Info)
+DEFINE_BY_NAME(PMPI_File_delete, scr_hooks, remove, const char*, MPI_Info)
 
 /* --- reading and writing -------------------------------------------------------------------------
  * Each name in two forms, for the type of the number of elements. */

@@ -70,6 +70,7 @@ static const unsigned long nothing_unpublished = 0;
 static const int no_open_files = 0;
 
 const scr_mpi_hooks* scr_hooks;
+const scr_mpi_hooks* scr_unserved;
 __thread int scr_inside;
 const unsigned long* scr_unpublished = &nothing_unpublished;
 const int* scr_open_files = &no_open_files;
@@ -101,6 +102,8 @@ static void after_init(void) {
   if (found != NULL && found->start() == 0) {
     use_hooks(found);
     ends_by_itself = found->at_end(end) == 0;
+  } else {
+    scr_unserved = found; /* what others have in a cache is not at its name */
   }
   scr_inside--;
 }

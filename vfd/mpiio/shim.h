@@ -12,8 +12,9 @@
 /* The definition of `name` in the libraries after this one. */
 void* scr_mpi_next(const char* name);
 
-extern const scr_mpi_hooks* scr_hooks; /* NULL: all passes through */
-extern __thread int scr_inside;        /* a call of MPI or of h5scr, not the program's own */
+extern const scr_mpi_hooks* scr_hooks;    /* NULL: all passes through */
+extern const scr_mpi_hooks* scr_unserved; /* but opens, of a process that is not served */
+extern __thread int scr_inside;           /* a call of MPI or of h5scr, not the program's own */
 extern const unsigned long*
     scr_unpublished;              /* as in scr_hooks; points to a zero if there are none */
 extern const int* scr_open_files; /* the same */
