@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <ctime>
+#include <limits>
 #include <set>
 #include <tuple>
 
@@ -20,6 +22,7 @@ namespace {
 constexpr int kVersion = 2;
 constexpr int kMaxCopies = 10000;  // of one dataset id
 constexpr int kMaxRetries = 100;   // of an update that others overtook
+constexpr std::size_t kMaxLeft = 1000;
 
 std::string index_name(const std::string& prefix) { return prefix + "/.scr/index.scr"; }
 std::string link_name(const std::string& prefix) {
@@ -90,14 +93,44 @@ IndexEntry* Index::find_name(const std::string& name) {
 }
 
 void Index::put(IndexEntry entry) {
-  remove(entry.directory);
+  erase(entry.directory);
   end_deletion(entry.directory);
+  left_.erase({entry.dataset.created, entry.id()});
   entries_.insert(std::upper_bound(entries_.begin(), entries_.end(), entry, newer),
                   std::move(entry));
 }
 
-void Index::remove(const std::string& directory) {
+void Index::erase(const std::string& directory) {
   std::erase_if(entries_, [&](const IndexEntry& entry) { return entry.directory == directory; });
+}
+
+void Index::remove(const std::string& directory) {
+  if (const IndexEntry* entry = find_directory(directory); entry != nullptr && entry->complete) {
+    left_.insert({entry->dataset.created, entry->id()});
+    if (left_.size() > kMaxLeft) left_.erase(left_.begin());
+  }
+  erase(directory);
+}
+
+const IndexEntry* Index::find_dataset(const DatasetDescriptor& dataset) const {
+  const auto found = std::ranges::find_if(entries_, [&](const IndexEntry& entry) {
+    return entry.complete && entry.id() == dataset.id && entry.dataset.created == dataset.created;
+  });
+  return found == entries_.end() ? nullptr : &*found;
+}
+
+bool Index::has_left(const DatasetDescriptor& dataset) const {
+  return left_.contains({dataset.created, dataset.id});
+}
+
+void Index::set_current(const std::string& directory) {
+  if (directory != current_) chosen_ = 0;
+  current_ = directory;
+}
+
+void Index::choose_current(const std::string& directory, std::int64_t when) {
+  current_ = directory;
+  chosen_ = when;
 }
 
 void Index::begin_deletion(const std::string& directory) {
@@ -112,6 +145,8 @@ int Index::last_id() const { return entries_.empty() ? 0 : entries_.front().id()
 
 std::vector<const IndexEntry*> Index::restart_candidates() const {
   const IndexEntry* current = current_.empty() ? nullptr : find_directory(current_);
+  // A link that was moved by hand may lead anywhere.
+  if (current != nullptr && !check_restartable(*current).ok()) current = nullptr;
   std::vector<const IndexEntry*> candidates;
   bool reached = current == nullptr;
   for (const IndexEntry& entry : entries_) {
@@ -128,7 +163,10 @@ Hash Index::to_hash() const {
   hash.set_value("VERSION", kVersion);
   hash.set_value("GENERATION", generation_);
   if (!current_.empty()) hash.set_value("CURRENT", current_);
+  if (chosen_ != 0) hash.set_value("CHOSEN", chosen_);
   for (const std::string& directory : deletions_) hash.at("DELETING").at(directory);
+  for (const auto& [created, id] : left_)
+    hash.at("LEFT").at(std::to_string(created)).at(std::to_string(id));
   for (const IndexEntry& entry : entries_) {
     hash.at("DIR").at(entry.directory).set_value("DSET", entry.id());
     Hash& place = hash.at("DSET").at(std::to_string(entry.id())).at("DIR").at(entry.directory);
@@ -141,6 +179,25 @@ Hash Index::to_hash() const {
   return hash;
 }
 
+namespace {
+
+// Datasets that are entries no more.
+Result<std::set<std::pair<std::int64_t, int>>> left_from_hash(const Hash& hash) {
+  std::set<std::pair<std::int64_t, int>> left;
+  for (const auto& time : hash.elements()) {
+    const auto created = text::parse_int(time.key);
+    for (const auto& dataset : time.hash.elements()) {
+      const auto id = text::parse_int(dataset.key);
+      if (!created || !id || *id < 1 || *id > std::numeric_limits<int>::max())
+        return corrupt("key 'LEFT' has what is no dataset");
+      left.emplace(*created, static_cast<int>(*id));
+    }
+  }
+  return left;
+}
+
+}  // namespace
+
 Result<Index> Index::from_hash(const Hash& hash) {
   Index index;
   SCR_ASSIGN_OR_RETURN(std::int64_t version, hash.require_int("VERSION"));
@@ -150,6 +207,12 @@ Result<Index> Index::from_hash(const Hash& hash) {
   if (hash.contains("CURRENT")) {
     SCR_ASSIGN_OR_RETURN(std::string current, hash.require_value("CURRENT"));
     SCR_ASSIGN_OR_RETURN(index.current_, directory_name(current));
+  }
+  if (hash.contains("CHOSEN")) {
+    SCR_ASSIGN_OR_RETURN(index.chosen_, hash.require_int("CHOSEN"));
+  }
+  if (const Hash* left = hash.get("LEFT")) {
+    SCR_ASSIGN_OR_RETURN(index.left_, left_from_hash(*left));
   }
   if (const Hash* deletions = hash.get("DELETING")) {
     for (const auto& element : deletions->elements()) {
@@ -187,6 +250,22 @@ std::string timestamp_now() {
   return text;
 }
 
+std::int64_t choice_time(const Index& index) {
+  std::int64_t when = std::chrono::duration_cast<std::chrono::microseconds>(
+                          std::chrono::system_clock::now().time_since_epoch())
+                          .count();
+  for (const IndexEntry& entry : index.entries()) when = std::max(when, entry.dataset.created);
+  return when;
+}
+
+Status check_restartable(const IndexEntry& entry) {
+  if (entry.complete && entry.dataset.is_checkpoint()) return {};
+  return failed_precondition(fmt::format(
+      "dataset {} ('{}') {}, so no restart can begin with it: it does not become current",
+      entry.id(), text::escape(entry.dataset.name),
+      entry.complete ? "is no checkpoint" : "is not complete"));
+}
+
 namespace {
 
 // As a user may have written it: with slashes at the end, "./", or from the root.
@@ -213,7 +292,8 @@ Result<Index> parse_index(FileSystem& fs, const std::string& prefix, const Hash&
   const std::string linked = linked_dataset(fs, prefix);
   if (linked != index->current() && index->find_directory(linked) != nullptr) {
     log::info("scr.current was moved by hand: '{}' is current now", linked);
-    index->set_current(linked);
+    const auto moved = fs.info(link_name(prefix));
+    index->choose_current(linked, moved.ok() ? moved->mtime_ns / 1000 : 0);
   }
   return index;
 }
@@ -302,6 +382,10 @@ bool made_current_since(FileSystem& fs, const std::string& prefix, const Index& 
       std::find_if(index.entries().begin(), index.entries().end(), [](const IndexEntry& entry) {
         return entry.complete && entry.failed.empty() && entry.dataset.is_checkpoint();
       });
+  const IndexEntry* current = index.find_directory(index.current());
+  if (current == nullptr || !check_restartable(*current).ok()) return false;
+  // What is newer than the newest of the index may have been in the cache alone.
+  if (index.chosen() != 0) return index.chosen() >= since;
   if (newest == index.entries().end() || newest->directory == index.current()) return false;
   const auto link = fs.info(link_name(prefix));
   return link.ok() && link->mtime_ns / 1000 >= since;

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,18 +41,27 @@ class Index {
   // Adds, or replaces one of the same directory.
   void put(IndexEntry entry);
   void remove(const std::string& directory);
+  // A complete copy of this very dataset: its id alone may be that of another one.
+  const IndexEntry* find_dataset(const DatasetDescriptor& dataset) const;
+  // It was an entry, and was removed: deleted, dropped or superseded. An index that somebody wiped
+  // out knows of none. The last thousand are remembered.
+  bool has_left(const DatasetDescriptor& dataset) const;
   // Directories whose files are being deleted: none of them is an entry (flush/delete_dataset.hpp).
   const std::vector<std::string>& deletions() const { return deletions_; }
   void begin_deletion(const std::string& directory);
   void end_deletion(const std::string& directory);
   const std::string& current() const { return current_; }  // directory; empty if none
-  void set_current(const std::string& directory) { current_ = directory; }
+  void set_current(const std::string& directory);
+  // A user's choice, made at that time (microseconds since the epoch): no dataset that was created
+  // before becomes current by being flushed or scavenged.
+  void choose_current(const std::string& directory, std::int64_t when);
+  std::int64_t chosen() const { return chosen_; }  // 0: the current one is no choice of a user
   std::uint64_t generation() const { return generation_; }
   void next_generation() { ++generation_; }
 
   int last_id() const;
   // Checkpoints to try at a restart, in order: from the current one backwards; without a current
-  // one from the newest. Complete ones whose fetch has not failed.
+  // one that is a complete checkpoint from the newest. Complete ones whose fetch has not failed.
   std::vector<const IndexEntry*> restart_candidates() const;
 
   Hash to_hash() const;
@@ -59,14 +69,24 @@ class Index {
   bool operator==(const Index&) const = default;
 
  private:
+  void erase(const std::string& directory);
+
   std::vector<IndexEntry> entries_;
   std::vector<std::string> deletions_;
+  std::set<std::pair<std::int64_t, int>> left_;  // times of creation and ids
   std::string current_;
+  std::int64_t chosen_ = 0;
   std::uint64_t generation_ = 0;
 };
 
 // The present time as the index writes it (UTC).
 std::string timestamp_now();
+
+// The time of a choice that is made now: no dataset of the index is newer.
+std::int64_t choice_time(const Index& index);
+
+// kFailedPrecondition if no restart can begin with it.
+Status check_restartable(const IndexEntry& entry);
 
 // Reads the index of a prefix directory; one that is missing is empty. If the link scr.current was
 // moved to another dataset of the index, that one is current.

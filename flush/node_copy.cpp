@@ -45,6 +45,21 @@ Result<JobOwnerInfo> owner_of(const NodeJob& job) {
   return owner;
 }
 
+// The prefix directory of the runs that wrote what is in the cache (core/runtime/program.hpp), if
+// it is not this one.
+std::string other_prefix(FileSystem& fs, const Directory& control, const NodeJob& job) {
+  const auto record = read_hash_file(fs, At(control, "program.scrinfo"));
+  if (!record.ok()) return {};
+  std::string recorded(record->value("PREFIX").value_or(""));
+  const auto real = fs.real_path(job.prefix);
+  return recorded == job.prefix || (real.ok() && recorded == *real) ? std::string() : recorded;
+}
+
+Status check_prefix(FileSystem& fs, const Directory& control, const NodeJob& job) {
+  const std::string other = other_prefix(fs, control, job);
+  return other.empty() ? Status() : not_of_prefix(job, other);
+}
+
 Result<FlushFile> read_flush_state(FileSystem& fs, const Directory& control) {
   auto flush = read_flush_file(fs, At(control, std::string(kFlushFileName)));
   if (flush.status().code() == StatusCode::kNotFound) return FlushFile();
@@ -65,6 +80,7 @@ class NodeCopier {
     SCR_ASSIGN_OR_RETURN(const auto control, open_control(fs_, job_));
     report_.absent = control == nullptr;
     if (report_.absent) return {};
+    SCR_RETURN_IF_ERROR(check_prefix(fs_, *control, job_));
     SCR_RETURN_IF_ERROR(open(*control));
     for (const int rank : filemap_.ranks(request_.dataset)) {
       const auto assigned = request_.assigned.find(rank);
@@ -352,6 +368,13 @@ class NodeCopier {
 
 }  // namespace
 
+Status not_of_prefix(const NodeJob& job, const std::string& other) {
+  return failed_precondition(
+      fmt::format("the datasets in the cache are of runs in the prefix directory '{0}', not in "
+                  "'{1}': save them there, with 'scr_postrun --prefix {0}'",
+                  text::escape(other), text::escape(job.prefix)));
+}
+
 Result<Filemap> read_node_filemap(FileSystem& fs, const Directory& control,
                                   std::vector<std::string>& problems) {
   Filemap all;
@@ -375,6 +398,8 @@ Result<NodeReport> survey_node(FileSystem& fs, const NodeJob& job, const std::st
   SCR_ASSIGN_OR_RETURN(const auto control, open_control(fs, job));
   report.absent = control == nullptr;
   if (report.absent) return report;
+  report.other_prefix = other_prefix(fs, *control, job);
+  if (!report.other_prefix.empty()) return report;
   SCR_ASSIGN_OR_RETURN(const Filemap filemap, read_node_filemap(fs, *control, report.problems));
   SCR_ASSIGN_OR_RETURN(const FlushFile flushed, read_flush_state(fs, *control));
   for (const int id : filemap.datasets()) {
@@ -424,6 +449,7 @@ Result<NodeReport> copy_node(FileSystem& fs, const NodeJob& job, const std::stri
 Status mark_flushed(FileSystem& fs, const NodeJob& job, int dataset) {
   SCR_ASSIGN_OR_RETURN(const auto control, open_control(fs, job));
   if (control == nullptr) return {};
+  SCR_RETURN_IF_ERROR(check_prefix(fs, *control, job));
   SCR_ASSIGN_OR_RETURN(FlushFile flushed, read_flush_state(fs, *control));
   FlushState* state = flushed.get(dataset);
   if (state == nullptr) return {};

@@ -44,6 +44,9 @@ struct NodeCopyRequest {
 Result<Filemap> read_node_filemap(FileSystem& fs, const Directory& control,
                                   std::vector<std::string>& problems);
 
+// kFailedPrecondition: what the cache has belongs to runs in the prefix directory `other`.
+Status not_of_prefix(const NodeJob& job, const std::string& other);
+
 // What is in the cache of this node.
 Result<NodeReport> survey_node(FileSystem& fs, const NodeJob& job, const std::string& host);
 

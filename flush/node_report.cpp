@@ -48,6 +48,7 @@ Hash NodeReport::to_hash() const {
   Hash hash;
   hash.set_value("HOST", host);
   if (absent) hash.at("ABSENT");
+  if (!other_prefix.empty()) hash.set_value("PREFIX", other_prefix);
   if (!error.empty()) hash.set_value("ERROR", error);
   for (std::size_t i = 0; i < problems.size(); ++i)
     hash.at("PROBLEM").at(std::to_string(i)).set_value("TEXT", problems[i]);
@@ -63,6 +64,7 @@ Result<NodeReport> NodeReport::from_hash(const Hash& hash) {
   SCR_ASSIGN_OR_RETURN(report.host, hash.require_value("HOST"));
   SCR_RETURN_IF_ERROR(node_report_name(report.host).status());
   report.absent = hash.contains("ABSENT");
+  report.other_prefix = std::string(hash.value("PREFIX").value_or(""));
   report.error = std::string(hash.value("ERROR").value_or(""));
   if (const Hash* problems = hash.get("PROBLEM")) {
     for (const auto& element : problems->elements()) {

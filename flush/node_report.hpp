@@ -27,6 +27,7 @@ struct NodeDataset {
 struct NodeReport {
   std::string host;                   // the name by which scr_scavenge knows the node
   bool absent = false;                // the node has no control directory of the job
+  std::string other_prefix;           // that the datasets are of, if it is another; none is listed
   std::string error;                  // why nothing could be done; empty if it could
   std::vector<std::string> problems;  // what was passed over: damaged filemaps and files
   std::vector<NodeDataset> datasets;  // of a survey

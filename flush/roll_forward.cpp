@@ -129,7 +129,8 @@ void put_in_index(Index& index, const std::string& directory_name, const Summary
   entry.flushed = timestamp_now();
   index.put(std::move(entry));
   const IndexEntry* current = index.find_directory(index.current());
-  const bool older = current != nullptr && current->id() > summary.dataset.id;
+  const bool older = current != nullptr && (current->id() > summary.dataset.id ||
+                                            index.chosen() >= summary.dataset.created);
   if (summary.complete && summary.dataset.is_checkpoint() && !older)
     index.set_current(directory_name);
 }

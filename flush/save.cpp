@@ -78,12 +78,6 @@ struct Choice {
   std::vector<CandidateDataset> checkpoints;  // newest first: the first that can be saved is enough
 };
 
-bool is_in_index(const Index& index, const DatasetDescriptor& dataset) {
-  return std::ranges::any_of(index.entries(), [&](const IndexEntry& entry) {
-    return entry.complete && entry.id() == dataset.id && entry.dataset.created == dataset.created;
-  });
-}
-
 int newest_checkpoint(const Index& index) {
   int newest = 0;
   for (const IndexEntry& entry : index.entries()) {
@@ -93,12 +87,19 @@ int newest_checkpoint(const Index& index) {
   return newest;
 }
 
+// What a user took out of the prefix directory is not brought back. The mark of a node alone says
+// nothing: the prefix directory may have been wiped out since.
+bool is_settled(const Index& index, const CandidateDataset& candidate) {
+  return index.find_dataset(candidate.dataset) != nullptr ||
+         (candidate.in_prefix && index.has_left(candidate.dataset));
+}
+
 Choice choose(const std::vector<CandidateDataset>& candidates, const Index& index) {
   Choice choice;
   const int newest = newest_checkpoint(index);
   for (auto candidate = candidates.rbegin(); candidate != candidates.rend(); ++candidate) {
     const DatasetDescriptor& dataset = candidate->dataset;
-    if (!dataset.complete || candidate->in_prefix || is_in_index(index, dataset)) continue;
+    if (!dataset.complete || is_settled(index, *candidate)) continue;
     if (dataset.output) {
       choice.outputs.push_back(*candidate);
     } else if (dataset.is_checkpoint() && dataset.id > newest) {
@@ -115,7 +116,7 @@ Choice choose_of_one(const std::vector<CandidateDataset>& candidates, const Inde
   for (auto candidate = candidates.rbegin(); candidate != candidates.rend(); ++candidate) {
     const DatasetDescriptor& dataset = candidate->dataset;
     if (!dataset.complete) continue;
-    const bool safe = candidate->in_prefix || is_in_index(index, dataset);
+    const bool safe = is_settled(index, *candidate);
     if (dataset.output) {
       if (!safe) choice.outputs.push_back(*candidate);
     } else if (dataset.is_checkpoint()) {
@@ -141,6 +142,7 @@ class Saver {
       std::erase(nodes_, node);
     }
     auto candidates = merge_surveys(reports);
+    SCR_RETURN_IF_ERROR(check_prefix(reports, candidates.empty()));
     if (candidates.empty()) explain_nothing(reports);
     return candidates;
   }
@@ -173,6 +175,18 @@ class Saver {
       for (const std::string& problem : report.problems) note(host, problem);
     }
     return read;
+  }
+
+  // A node that was away may have what is of an earlier run elsewhere; if none has anything of a
+  // run here, this is not the job's prefix directory.
+  Status check_prefix(const std::map<std::string, NodeReport>& reports, bool nothing) {
+    for (const auto& [host, report] : reports) {
+      if (report.other_prefix.empty()) continue;
+      Status status = not_of_prefix(request_.job, report.other_prefix);
+      if (nothing) return status;
+      note(host, std::string(status.message()));
+    }
+    return {};
   }
 
   // Nodes that cannot be asked may have what the others have not: "nothing" is then not known.
@@ -365,10 +379,18 @@ bool SaveOutcome::all_saved() const {
   return unknown.empty() && std::ranges::all_of(datasets, is_safe);
 }
 
+Status open_prefix(FileSystem& fs, const std::string& prefix) {
+  SCR_ASSIGN_OR_RETURN(const bool there, fs.exists(prefix));
+  if (there) return fs.make_directories(prefix + "/.scr");
+  return failed_precondition(fmt::format(
+      "there is no prefix directory '{}': name that of the job by --prefix, or make it again",
+      text::escape(prefix)));
+}
+
 Result<SaveOutcome> save_datasets(FileSystem& fs, const SaveRequest& request) {
   SaveOutcome outcome;
   const std::string& prefix = request.job.prefix;
-  SCR_RETURN_IF_ERROR(fs.make_directories(prefix + "/.scr"));
+  SCR_RETURN_IF_ERROR(open_prefix(fs, prefix));
   SCR_RETURN_IF_ERROR(roll_forward(fs, prefix, nullptr));
   ReportDirectory::remove_all(fs, prefix);
   Saver saver(fs, request, outcome);

@@ -25,8 +25,8 @@ namespace scr::flush {
 struct CandidateDataset {
   DatasetDescriptor dataset;
   Layout layout;
-  bool keep_newer = false;  // as in FlushOptions
-  bool in_prefix = false;
+  bool keep_newer = false;                    // as in FlushOptions
+  bool in_prefix = false;                     // some node says so
   std::map<std::string, RankRanges> holders;  // by host
 };
 
@@ -80,6 +80,11 @@ struct SaveOutcome {
   bool all_saved() const;
 };
 
+// Makes h5scr's directory in a prefix directory. One that is not there is not made: nobody would
+// look for datasets in it.
+Status open_prefix(FileSystem& fs, const std::string& prefix);
+
+// kFailedPrecondition if what the nodes have is of runs in another prefix directory.
 Result<SaveOutcome> save_datasets(FileSystem& fs, const SaveRequest& request);
 
 // Saves what several processes left that each worked alone, with a cache of its own (`job.control`)

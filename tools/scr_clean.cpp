@@ -14,6 +14,7 @@
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
 #include "core/base/text.hpp"
+#include "flush/index.hpp"
 
 namespace {
 
@@ -61,6 +62,44 @@ void define(CLI::App& app, Arguments& arguments) {
   app.add_flag("-n,--dry-run", arguments.clean.dry_run, "Only say what would be removed");
   app.add_flag("-j,--json", arguments.json, "Print JSON");
 }
+
+// The index as it is now; none if it cannot be read, or the prefix directory is not there, as on a
+// node that has not mounted it. An administrator reads what users wrote: no pipe, no huge file.
+std::optional<scr::flush::Index> read_index_of(const std::string& prefix) {
+  constexpr std::uint64_t kLargest = std::uint64_t{256} << 20U;
+  scr::FileSystem& fs = scr::file_system();
+  if (!fs.info(prefix, /*follow=*/true).ok()) return std::nullopt;
+  const auto info = fs.info(prefix + "/.scr/index.scr");
+  if (!info.ok() && info.status().code() != scr::StatusCode::kNotFound) return std::nullopt;
+  if (info.ok() && (info->type != scr::FileInfo::Type::kRegular || info->size > kLargest))
+    return std::nullopt;
+  auto index = scr::flush::read_index(fs, prefix);
+  return index.ok() ? std::optional(*std::move(index)) : std::nullopt;
+}
+
+// Of one prefix directory after the other.
+class PrefixReader {
+ public:
+  scr::InPrefix look(const std::string& prefix, const scr::DatasetDescriptor& dataset,
+                     bool marked) {
+    if (prefix != prefix_) {
+      prefix_ = prefix;
+      index_ = read_index_of(prefix);
+    }
+    if (!index_) return scr::InPrefix::kUnknown;
+    if (index_->find_dataset(dataset) != nullptr) return scr::InPrefix::kYes;
+    if (!marked || !index_->has_left(dataset)) return scr::InPrefix::kNo;
+    const auto newer = [&](const scr::flush::IndexEntry* entry) {
+      return entry->dataset.created > dataset.created;
+    };
+    return std::ranges::any_of(index_->restart_candidates(), newer) ? scr::InPrefix::kYes
+                                                                    : scr::InPrefix::kTakenAway;
+  }
+
+ private:
+  std::string prefix_;
+  std::optional<scr::flush::Index> index_;
+};
 
 std::string login_name() {
   const passwd* entry = ::getpwuid(::geteuid());
@@ -165,6 +204,9 @@ int main(int argc, char** argv) {
   }
   arguments.clean.now = std::time(nullptr);
   arguments.clean.host = scr::log::host_name();
+  PrefixReader reader;
+  arguments.clean.look = [&reader](const std::string& prefix, const scr::DatasetDescriptor& dataset,
+                                   bool marked) { return reader.look(prefix, dataset, marked); };
 
   const scr::CleanReport report = scr::clean_jobs(scr::file_system(), arguments.clean);
   for (const std::string& problem : report.problems) {

@@ -128,6 +128,9 @@ void print(const NodeCommand& command, const NodeReport& report) {
   if (report.absent)
     fmt::print("nothing: there is no control directory '{}' here\n",
                scr::text::escape(command.job.control));
+  if (!report.other_prefix.empty())
+    fmt::print("nothing: what is in the cache is of the prefix directory '{}'\n",
+               scr::text::escape(report.other_prefix));
   for (const auto& dataset : report.datasets) {
     fmt::print("dataset {} '{}': {}, ranks {}, {}{}\n", dataset.dataset.id,
                scr::text::escape(dataset.dataset.name),

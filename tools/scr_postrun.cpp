@@ -17,8 +17,9 @@ constexpr const char* kFooter =
 std::string restart_from(const scr::job::JobSettings& job) {
   const auto index = scr::flush::read_index(job.fs(), job.prefix());
   if (!index.ok()) return fmt::format("the index cannot be read: {}", index.status().message());
-  const scr::flush::IndexEntry* entry = index->find_directory(index->current());
-  if (entry == nullptr) return "there is no checkpoint to restart from";
+  const auto candidates = index->restart_candidates();
+  if (candidates.empty()) return "there is no checkpoint to restart from";
+  const scr::flush::IndexEntry* entry = candidates.front();
   return fmt::format("a restart will begin with checkpoint {} '{}'", entry->id(),
                      scr::text::escape(entry->dataset.name));
 }

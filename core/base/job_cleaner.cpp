@@ -83,6 +83,7 @@ class JobCleaner {
   bool read_filemaps();
   Status read_filemaps_of(const JobDirectory& directory);
   FlushState state_of(const FlushFile& flushed, const FilemapEntry& entry) const;
+  void compare_with_prefix(const DatasetDescriptor& dataset, FlushState& state) const;
   bool has_dataset_to_save();
   void list_files(const FilemapEntry& entry);
 
@@ -239,6 +240,14 @@ FlushState JobCleaner::state_of(const FlushFile& flushed, const FilemapEntry& en
   return state;
 }
 
+// The mark is as old as the flush: the prefix directory may have been wiped out since.
+void JobCleaner::compare_with_prefix(const DatasetDescriptor& dataset, FlushState& state) const {
+  if (!options_.look || !owner_ || owner_->prefix.empty() || !state.in_cache) return;
+  const InPrefix found = options_.look(owner_->prefix, dataset, state.in_prefix);
+  if (found == InPrefix::kTakenAway) state.in_cache = false;
+  if (found == InPrefix::kYes || found == InPrefix::kNo) state.in_prefix = found == InPrefix::kYes;
+}
+
 bool JobCleaner::has_dataset_to_save() {
   FlushFile here;
   for (const Filemap& filemap : filemaps_) {
@@ -246,7 +255,8 @@ bool JobCleaner::has_dataset_to_save() {
       for (const int dataset : filemap.datasets()) {
         const FilemapEntry* entry = filemap.get(rank, dataset);
         if (entry == nullptr || entry->files.empty()) continue;
-        const FlushState state = state_of(flushed_, *entry);
+        FlushState state = state_of(flushed_, *entry);
+        compare_with_prefix(entry->dataset, state);
         if (here.get(dataset) == nullptr || state.in_cache) here.at(dataset) = state;
       }
     }

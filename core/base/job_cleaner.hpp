@@ -9,14 +9,24 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/base/dataset.hpp"
 #include "core/base/filesystem.hpp"
 
 namespace scr {
+
+// What the prefix directory itself says of a dataset in a cache.
+enum class InPrefix {
+  kUnknown,    // it cannot be read from here: the cache's own mark counts
+  kNo,         // it is not there, whatever the mark says
+  kYes,        // it is there, or a newer one has taken its place
+  kTakenAway,  // a user has deleted it there: it need not be saved, and one before it may have to
+};
 
 struct CleanOptions {
   std::vector<std::string> bases = {};     // absolute; one that does not exist has no jobs
@@ -28,6 +38,9 @@ struct CleanOptions {
   bool other_hosts = false;  // also directories (on shared storage) that another host made
   std::int64_t now = 0;      // seconds since the epoch
   std::string host = {};     // this one
+  // Asks a prefix directory for a dataset; `marked`: the cache says that it has been there.
+  std::function<InPrefix(const std::string& prefix, const DatasetDescriptor& dataset, bool marked)>
+      look = {};
 };
 
 enum class CleanState {

@@ -174,7 +174,7 @@ Result<flush::SaveOutcome> save_job(const JobSettings& job, const SaveJobOptions
   SCR_ASSIGN_OR_RETURN(const Nodes nodes, find_nodes(job, options));
   SCR_ASSIGN_OR_RETURN(const RemoteShell shell,
                        RemoteShell::choose(job.config(), job.environment()));
-  SCR_RETURN_IF_ERROR(job.fs().make_directories(job.prefix_scr()));
+  SCR_RETURN_IF_ERROR(flush::open_prefix(job.fs(), job.prefix()));
   SCR_ASSIGN_OR_RETURN(const auto lock,
                        flush::lock_prefix(job.fs(), job.prefix(), options.patience));
   flush::SaveRequest request;

@@ -56,6 +56,23 @@ Result<config::Config> build_config(const Hash& message, const config::Environme
   return config::Config::build(std::move(sources));
 }
 
+// scr_run gives its own prefix directory to the program by the environment, which counts for more:
+// its halt file, index and log are there.
+void warn_of_other_prefix(const config::Config& config, const std::vector<std::string>& calls) {
+  constexpr std::string_view kStart = "SCR_PREFIX=";
+  std::string called;
+  for (const std::string& call : calls) {
+    if (call.starts_with(kStart)) called = call.substr(kStart.size());
+  }
+  const std::string used = config.get_path("SCR_PREFIX");
+  const auto wanted = normalize(called);
+  if (called.empty() || (wanted.ok() && *wanted == used)) return;
+  log::warning(
+      "SCR_Config(\"SCR_PREFIX={0}\") has no effect: it is '{2}' ({1}); to use it under scr_run, "
+      "start that with SCR_PREFIX={0}",
+      called, config.origin("SCR_PREFIX").to_string(), used);
+}
+
 }  // namespace
 
 // Rank 0 alone reads files; every rank then builds the same configuration from what it sent.
@@ -84,6 +101,8 @@ Status Context::configure(const RunOptions& options) {
   give_up_after_ = config_->get_double("SCR_COLLECTIVE_TIMEOUT");
   if (rank() == 0) {
     for (const std::string& warning : config_->warnings()) log::warning("{}", warning);
+    if (config_->origin("SCR_PREFIX").source != config::Source::kCall)
+      warn_of_other_prefix(*config_, options.calls);
     for (const char* name : {"SCR_CRC_ON_COPY", "SCR_CRC_ON_FLUSH"}) {
       if (!config_->get_bool(name))
         log::warning("{}=0 has no effect: h5scr always computes and verifies checksums", name);

@@ -41,6 +41,7 @@ struct DatasetInWriting {
   bool bypass = false;                   // files go straight to the prefix directory
   std::vector<std::string> made;         // directories there that this process has made for them
   EventToken event;
+  Status refused;  // the first name that this process could not get a path for
 };
 
 class Runtime {
@@ -127,7 +128,8 @@ class Runtime {
 
   // --- flush (runtime_flush.cpp)
 
-  // Bytes of this rank that are in the prefix directory, and in all; not collective.
+  // Bytes of this rank that are in the prefix directory, and in all; not collective. Of the newest
+  // dataset of that name, in the cache or gone from it in this run.
   Result<std::pair<std::uint64_t, std::uint64_t>> flush_progress(const std::string& name) const;
   // Waits until a dataset, or with an empty name every dataset, has reached the prefix directory.
   Status flush_wait(const std::string& name);
@@ -186,6 +188,7 @@ class Runtime {
   void poll_flushes() { settle(flusher_->poll()); }
   void set_flush_state(const DatasetDescriptor& dataset, bool flushing, bool in_prefix);
   Status final_flush();
+  std::uint64_t own_bytes(const DatasetDescriptor& dataset) const;
 
   // --- fetch (runtime_fetch.cpp)
 
@@ -231,6 +234,7 @@ class Runtime {
                                         const std::string& shared = {});
   Result<std::string> relative_to_prefix(const std::string& absolute) const;
   Status check_writers();
+  Status check_routes() const;
   Status record_files(bool valid);
   void plan_containers(const FilemapEntry& entry, flush::FlushDescriptor& descriptor);
   Status encode();
@@ -268,9 +272,17 @@ class Runtime {
   // --- datasets by name (runtime_datasets.cpp)
 
   Status end_flushes_of(const std::function<bool(const DatasetDescriptor&)>& leaving);
-  Result<int> change_index(
-      const std::string& name,
-      const std::function<void(flush::Index&, const std::string& directory)>& change);
+  // The newest dataset of a name.
+  struct Named {
+    DatasetDescriptor dataset;
+    std::string directory;  // in the prefix directory, below .scr; empty if it is not there
+    bool complete = false;  // there
+  };
+  Result<Named> find_named(const std::string& name);
+  Status flush_for_current(Named& named);
+  Status drop_newer_cached(const DatasetDescriptor& current);
+  CachedDataset* find_cached_dataset(const DatasetDescriptor& dataset);
+  Status forget_named(const DatasetDescriptor& dataset);
   Status unknown_dataset(const std::string& name);
   Status check_no_dataset_in_hand(std::string_view call) const;
 
@@ -291,6 +303,8 @@ class Runtime {
   FlushFile flush_file_;
   bool flush_leftovers_ = false;  // a flush of this run has failed
   bool flush_overdue_ = false;    // the last flush of a checkpoint has failed
+  // Bytes of this rank, of datasets of this run that are in the prefix directory alone, by name.
+  std::map<std::string, std::uint64_t> flushed_bytes_;
   std::vector<DatasetDescriptor> to_resume_;
   std::vector<CachedDataset> cached_;  // ascending by id, the same on all ranks
   std::optional<DatasetInWriting> writing_;

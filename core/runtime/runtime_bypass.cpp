@@ -62,11 +62,16 @@ Status Runtime::complete_bypassed(bool valid) {
   Context& c = *context_;
   const FilemapEntry& entry = *cache_->filemap().get(c.rank(), writing_->dataset.id);
   Result<flush::RankFiles> files = failed_precondition("the program marked its files invalid");
-  if (valid) files = secure_files(c.fs(), c.job().prefix, entry);
+  if (const Status routes = check_routes(); !routes.ok()) {
+    files = routes;
+  } else if (valid) {
+    files = secure_files(c.fs(), c.job().prefix, entry);
+  }
   SCR_RETURN_IF_ERROR(agree(c.world(), files.status(), "completing the dataset"));
   std::array<std::uint64_t, 2> sums = {0, files->size()};
   for (const flush::StoredFile& file : *files) sums[0] += file.size;
-  expect_bytes(sums[0]);
+  const std::uint64_t own = sums[0];
+  expect_bytes(own);
   c.world().all_reduce(sums, ReduceOp::kSum);
   writing_->dataset.size = sums[0];
   writing_->dataset.files = sums[1];
@@ -100,6 +105,7 @@ Status Runtime::complete_bypassed(bool valid) {
               {.bytes = sums[0], .files = sums[1], .seconds = now() - start, .note = "bypass"},
               writing_->dataset.id, writing_->dataset.name);
   }
+  flushed_bytes_[writing_->dataset.name] = own;
   status = cache_->forget(c.rank(), writing_->dataset.id);
   if (!status.ok()) log::warning("{}", status.message());
   tell_alive();

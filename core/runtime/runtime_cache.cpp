@@ -147,6 +147,8 @@ Status Runtime::forget(int dataset) {
   if (const CachedDataset* cached = find_cached_id(dataset); cached != nullptr && on_forget_) {
     for (const FilemapEntry* entry : own_entries(cached->dataset)) on_forget_(*entry);
   }
+  if (const CachedDataset* cached = find_cached_id(dataset); cached && is_in_prefix(dataset))
+    flushed_bytes_[cached->dataset.name] = own_bytes(cached->dataset);
   std::erase_if(cached_, [&](const CachedDataset& cached) { return cached.dataset.id == dataset; });
   flush_file_.remove(dataset);
   Status status = cache_->remove_dataset(dataset);

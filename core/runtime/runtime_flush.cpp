@@ -132,31 +132,54 @@ Status Runtime::final_flush() {
   return first;
 }
 
+std::uint64_t Runtime::own_bytes(const DatasetDescriptor& dataset) const {
+  std::uint64_t bytes = 0;
+  for (const FilemapEntry* entry : own_entries(dataset)) {
+    for (const FileMeta& meta : entry->files) bytes += meta.type == FileType::kFull ? meta.size : 0;
+  }
+  return bytes;
+}
+
 Result<std::pair<std::uint64_t, std::uint64_t>> Runtime::flush_progress(
     const std::string& name) const {
-  for (const CachedDataset& cached : cached_) {
-    if (cached.dataset.name != name) continue;
-    if (auto progress = flusher_->progress(cached.dataset.id)) return *progress;
-    std::uint64_t bytes = 0;
-    for (const FilemapEntry* entry : own_entries(cached.dataset)) {
-      for (const FileMeta& meta : entry->files)
-        bytes += meta.type == FileType::kFull ? meta.size : 0;
-    }
-    return std::pair(is_in_prefix(cached.dataset.id) ? bytes : 0, bytes);
+  const auto cached = std::ranges::find(cached_.rbegin(), cached_.rend(), name,
+                                        [](const CachedDataset& one) { return one.dataset.name; });
+  if (cached != cached_.rend()) {
+    if (auto progress = flusher_->progress(cached->dataset.id)) return *progress;
+    const std::uint64_t bytes = own_bytes(cached->dataset);
+    return std::pair(is_in_prefix(cached->dataset.id) ? bytes : 0, bytes);
   }
-  return not_found(fmt::format("there is no dataset '{}' in the cache", name));
+  if (const auto flushed = flushed_bytes_.find(name); flushed != flushed_bytes_.end())
+    return std::pair(flushed->second, flushed->second);
+  Status status = not_found(fmt::format(
+      "SCR_Flush_progress: there is no dataset '{}' in the cache, and none of this run has left it "
+      "for the prefix directory",
+      name));
+  log::error("{}", status.message());
+  return status;
 }
 
 Status Runtime::flush_wait(const std::string& name) {
   context_->meet("SCR_Flush_wait");
   settle(flusher_->wait());
-  for (const CachedDataset& cached : std::vector<CachedDataset>(cached_)) {
-    if (!cached.usable || (!name.empty() && cached.dataset.name != name)) continue;
-    SCR_RETURN_IF_ERROR(flush_dataset(cached.dataset, /*background=*/false));
-    if (!name.empty()) return {};
+  if (!name.empty()) {
+    SCR_ASSIGN_OR_RETURN(const Named named, find_named(name));
+    if (named.dataset.id == 0) return unknown_dataset(name);
+    if (named.complete) return {};
+    const CachedDataset* cached = find_cached_dataset(named.dataset);
+    if (cached != nullptr && cached->usable)
+      return flush_dataset(cached->dataset, /*background=*/false);
+    Status status = failed_precondition(
+        fmt::format("dataset {} ('{}') cannot be flushed: the cache has no copy of it that can be "
+                    "used",
+                    named.dataset.id, name));
+    if (context_->rank() == 0) log::error("{}", status.message());
+    return status;
   }
-  return name.empty() ? Status()
-                      : not_found(fmt::format("there is no dataset '{}' in the cache", name));
+  for (const CachedDataset& cached : std::vector<CachedDataset>(cached_)) {
+    if (cached.usable) SCR_RETURN_IF_ERROR(flush_dataset(cached.dataset, /*background=*/false));
+  }
+  return {};
 }
 
 }  // namespace scr

@@ -74,6 +74,7 @@ Status Runtime::count_on_from_index() {
   SCR_ASSIGN_OR_RETURN(const flush::Index index,
                        flush::read_index(context_->fs(), context_->job().prefix));
   last_dataset_ = index.last_id();
+  last_created_ = std::max(last_created_, index.chosen());
   for (const auto& entry : index.entries()) {
     last_checkpoint_ = std::max(last_checkpoint_, entry.dataset.checkpoint);
     last_created_ = std::max(last_created_, entry.dataset.created);

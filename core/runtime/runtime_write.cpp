@@ -161,6 +161,7 @@ Result<std::string> Runtime::route_file(std::string_view name) {
     if (Status status = check_length(*path); !status.ok()) path = status;
   }
   if (!path.ok()) log::error("{}", path.status().message());
+  if (!path.ok() && in_dataset() && writing_->refused.ok()) writing_->refused = path.status();
   return path;
 }
 
@@ -245,13 +246,25 @@ Status Runtime::check_writers() {
   return check_single_writers(context_->world(), files);
 }
 
+// A file that a program could not even get a path for is missing. A name that may not be used is
+// the program's own fault, which its `valid` tells of; but who had no other has nothing to restart
+// from. (For programs that do not call SCR_* the session writes such a file elsewhere.)
+Status Runtime::check_routes() const {
+  if (context_->transparent() || writing_->refused.ok()) return {};
+  const FilemapEntry* entry = cache_->filemap().get(context_->rank(), writing_->dataset.id);
+  const bool bad_name = writing_->refused.code() == StatusCode::kInvalidArgument;
+  if (bad_name && entry != nullptr && !entry->files.empty()) return {};
+  return failed_precondition(fmt::format("SCR_Route_file failed for rank {} ({})", context_->rank(),
+                                         writing_->refused.message()));
+}
+
 // Sizes of the own files (one that was registered and not written is an error), and the names of
 // the redundancy files to come.
 Status Runtime::record_files(bool valid) {
   const int id = writing_->dataset.id;
   FilemapEntry entry = *cache_->filemap().get(context_->rank(), id);
   std::array<std::uint64_t, 2> sums = {0, 0};
-  Status status;
+  Status status = check_routes();
   for (FileMeta& meta : entry.files) {
     auto info = context_->fs().info(At(*writing_->directory, meta.file));
     if (!info.ok()) {

@@ -108,6 +108,53 @@ TEST(Index, WithoutACurrentOneTriesFromTheNewest) {
   }
 }
 
+TEST(Index, ACurrentOneThatNoRestartCanBeginWithDoesNotHideOthers) {
+  Index index;
+  IndexEntry output = entry(2);
+  output.dataset.checkpoint = 0;
+  IndexEntry incomplete = entry(1);
+  incomplete.complete = false;
+  for (const auto& one : {entry(3), output, incomplete}) index.put(one);
+  for (const char* current : {"scr.dataset.2", "scr.dataset.1"}) {
+    index.set_current(current);
+    EXPECT_THAT(candidates(index), ElementsAre("scr.dataset.3")) << current;
+  }
+  EXPECT_THAT(std::string(check_restartable(output).message()), HasSubstr("is no checkpoint"));
+  EXPECT_THAT(std::string(check_restartable(incomplete).message()), HasSubstr("is not complete"));
+}
+
+TEST(Index, RemembersWhatHasLeftItUntilThatComesBack) {
+  Index index = sample();
+  index.remove("scr.dataset.1");
+  index.begin_deletion("scr.dataset.2");
+  for (const int id : {1, 2}) {
+    EXPECT_TRUE(index.has_left(entry(id).dataset));
+    EXPECT_EQ(index.find_dataset(entry(id).dataset), nullptr);
+  }
+  EXPECT_FALSE(index.has_left(entry(1, 1).dataset)) << "another of the same id";
+  EXPECT_EQ(*Index::from_hash(index.to_hash()), index);
+  index.put(entry(1));
+  EXPECT_FALSE(index.has_left(entry(1).dataset));
+  EXPECT_NE(index.find_dataset(entry(1).dataset), nullptr);
+  for (int id = 10; id < 1100; ++id) {
+    index.put(entry(id));
+    index.remove(entry(id).directory);
+  }
+  EXPECT_FALSE(index.has_left(entry(2).dataset)) << "it must not grow for ever";
+  EXPECT_TRUE(index.has_left(entry(1099).dataset));
+}
+
+TEST(Index, KnowsAChoiceOfTheUserUntilAnotherBecomesCurrent) {
+  Index index = sample();
+  EXPECT_EQ(index.chosen(), 0);
+  index.choose_current("scr.dataset.1", 42);
+  EXPECT_EQ(*Index::from_hash(index.to_hash()), index);
+  index.set_current("scr.dataset.1");  // as a fetch does
+  EXPECT_EQ(index.chosen(), 42);
+  index.set_current("scr.dataset.3");
+  EXPECT_EQ(index.chosen(), 0);
+}
+
 TEST(Index, NeverTriesWhatIsIncompleteFailedOrNoCheckpoint) {
   Index index;
   IndexEntry incomplete = entry(3);
@@ -281,6 +328,7 @@ TEST_F(IndexFile, ALinkMovedByHandWinsAndIsWrittenBack) {
   ASSERT_TRUE(status.ok());
   const auto hash = read_hash_file(real_file_system(), prefix() + "/.scr/index.scr");
   EXPECT_EQ(hash->value("CURRENT"), "scr.dataset.1");
+  EXPECT_GT(read().chosen(), 0);
 }
 
 TEST_F(IndexFile, ALinkToSomethingElseDoesNotCount) {

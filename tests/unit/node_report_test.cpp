@@ -62,6 +62,8 @@ TEST(NodeReport, SaysThatTheJobWasNeverThere) {
   report.host = "10.0.0.1";
   report.absent = true;
   EXPECT_EQ(*NodeReport::from_hash(report.to_hash()), report);
+  report.other_prefix = "/elsewhere";
+  EXPECT_EQ(*NodeReport::from_hash(report.to_hash()), report);
 }
 
 TEST(NodeReport, ComesBackFromItsFile) {

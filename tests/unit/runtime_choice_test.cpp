@@ -75,6 +75,42 @@ TEST(RestartChoice, WhatAUserMadeCurrentWinsUntilANewerOneIsWritten) {
   job.expect_restart("third");
 }
 
+TEST(RestartChoice, WhatIsFlushedAfterAChoiceOfTheUserButWasWrittenBeforeLeavesItAlone) {
+  Runs job;
+  job.run({"SCR_FLUSH=2", "SCR_CACHE_SIZE=3"}, [&](Runtime& runtime) {
+    for (const char* name : {"first", "second", "third"}) job.write(runtime, name);
+    EXPECT_TRUE(runtime.set_current("second").ok());
+    EXPECT_TRUE(runtime.finalize().ok());
+  });
+  EXPECT_THAT(job.names_in_index(), ::testing::ElementsAre("third", "second"));
+  job.expect_restart("second", {"SCR_CACHE_SIZE=3"});
+  job.expect_restart("second", {"SCR_CACHE_PURGE=1"});
+  job.write("fourth", kFlushAll);
+  job.expect_restart("fourth", {"SCR_CACHE_PURGE=1"});
+}
+
+TEST(RestartChoice, WhatIsOnlyInTheCacheIsFlushedToBecomeCurrent) {
+  Runs job;
+  job.run({"SCR_CACHE_SIZE=3"}, [&](Runtime& runtime) {
+    for (const char* name : {"first", "second"}) job.write(runtime, name);
+    EXPECT_TRUE(runtime.set_current("first").ok());
+  });
+  EXPECT_THAT(job.names_in_index(), ::testing::ElementsAre("first"));
+  job.expect_restart("first", {"SCR_CACHE_PURGE=1"});
+}
+
+TEST(RestartChoice, AnOutputDoesNotBecomeCurrent) {
+  Runs job;
+  job.run(kFlushAll, [&](Runtime& runtime) {
+    job.write(runtime, "first");
+    job.write(runtime, "plot", kFlagOutput);
+    const Status status = runtime.set_current("plot");
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("is no checkpoint"));
+  });
+  job.expect_restart("first", {"SCR_CACHE_PURGE=1"});
+}
+
 TEST(RestartChoice, ScrCurrentNamesTheOneToRestartFrom) {
   Runs job;
   job.write("first", kFlushAll);
@@ -138,6 +174,35 @@ TEST(DatasetsByName, AreDroppedAndDeleted) {
   job.run(kFlushAll, [](Runtime& runtime) { EXPECT_TRUE(runtime.remove("second").ok()); });
   EXPECT_FALSE(std::filesystem::exists(job.prefix() + "/deep/second/data.0"));
   job.expect_restart("first");
+}
+
+// One dataset in cache and index, and not one in each.
+TEST(DatasetsByName, OfANameThatWasUsedSeveralTimesTheNewestIsMeant) {
+  for (const bool deletes : {false, true}) {
+    Runs job;
+    job.run({"SCR_FLUSH=2", "SCR_CACHE_SIZE=3", "SCR_USE_CONTAINERS=1"}, [&](Runtime& runtime) {
+      for (int i = 0; i < 3; ++i) job.write(runtime, "same");
+      const auto take_away = [&] {
+        return deletes ? runtime.remove("same") : runtime.drop("same");
+      };
+      const auto cached = [&] {
+        std::vector<int> ids;
+        for (const CachedDataset& one : runtime.cached()) ids.push_back(one.dataset.id);
+        return ids;
+      };
+      EXPECT_TRUE(take_away().ok());
+      EXPECT_THAT(cached(), ::testing::ElementsAre(1, 2));
+      EXPECT_EQ(job.names_in_index().size(), 1U);
+      EXPECT_TRUE(runtime.is_in_prefix(2));
+      runtime.context().world().barrier();
+      EXPECT_TRUE(take_away().ok());
+      EXPECT_THAT(cached(), ::testing::ElementsAre(1));
+      EXPECT_EQ(job.names_in_index().size(), 0U);
+      EXPECT_TRUE(runtime.set_current("same").ok());
+    });
+    EXPECT_EQ(job.names_in_index().size(), 1U);
+    job.expect_restart("same", {"SCR_CACHE_PURGE=1"});
+  }
 }
 
 TEST(DatasetsByName, NewerOnesGoIfAsked) {

@@ -123,6 +123,36 @@ TEST(FlushOnRestart, BringsTheNewestToThePrefixDirectory) {
   EXPECT_THAT(job.names_in_index(), ElementsAre("first"));
 }
 
+TEST(FlushProgress, OfANameThatWasUsedTwiceTellsOfTheNewerDataset) {
+  Runs job;
+  job.run({"SCR_CACHE_SIZE=2", "SCR_USE_CONTAINERS=1"}, [&](Runtime& runtime) {
+    const std::uint64_t size = std::string("same of rank 0").size();
+    job.write(runtime, "same");
+    EXPECT_TRUE(runtime.flush_wait("same").ok());
+    job.write(runtime, "same");
+    EXPECT_EQ(*runtime.flush_progress("same"), Bytes(0, size));
+    EXPECT_TRUE(runtime.flush_wait("same").ok());
+    EXPECT_TRUE(runtime.is_in_prefix(2));
+    EXPECT_EQ(*runtime.flush_progress("same"), Bytes(size, size));
+  });
+}
+
+TEST(FlushProgress, WhatHasLeftTheCacheOrWentPastItIsInThePrefixDirectory) {
+  for (const char* way : {"SCR_FLUSH=1", "SCR_CACHE_BYPASS=1"}) {
+    Runs job;
+    job.run({way, "SCR_CACHE_SIZE=1"}, [&](Runtime& runtime) {
+      job.write(runtime, "first");
+      job.write(runtime, "second");
+      const std::uint64_t size = std::string("first of rank 0").size();
+      EXPECT_TRUE(runtime.flush_wait("first").ok()) << way;
+      EXPECT_EQ(*runtime.flush_progress("first"), Bytes(size, size)) << way;
+    });
+    job.run({"SCR_CACHE_PURGE=1"}, [](Runtime& runtime) {
+      EXPECT_TRUE(runtime.flush_wait("first").ok()) << "of an earlier run";
+    });
+  }
+}
+
 TEST(FlushProgress, CountsTheBytesOfTheRankAndWaitBringsThemAll) {
   for (const auto& settings : {std::vector<std::string>{},
                                {"SCR_FLUSH=1", "SCR_FLUSH_ASYNC=1", "SCR_FLUSH_TYPE=PTHREAD"}}) {

@@ -71,6 +71,28 @@ TEST_F(NamesOnTwoNodes, ANameOfRedundancyDataIsRefused) {
   });
 }
 
+// As if SCR_PREFIX were another one than the program thinks.
+TEST_F(NamesOnTwoNodes, ARankWithoutAnyNameThatCouldBeUsedFailsTheDataset) {
+  for (const char* bypass : {"SCR_CACHE_BYPASS=0", "SCR_CACHE_BYPASS=1"}) {
+    job.run({"SCR_FLUSH=1", bypass}, [&](Runtime& runtime) {
+      job.write(runtime, "first");
+      ASSERT_TRUE(runtime.start_dataset("second", kFlagCheckpoint).ok());
+      if (runtime.context().rank() == 0) {
+        const auto path = runtime.route_file(job.prefix() + "/own");
+        ASSERT_TRUE(path.ok());
+        std::ofstream(*path) << "data";
+      } else {
+        EXPECT_FALSE(runtime.route_file("/elsewhere/own").ok());
+      }
+      const Status status = runtime.complete_dataset(true);
+      EXPECT_FALSE(status.ok());
+      EXPECT_THAT(std::string(status.message()), HasSubstr("SCR_Route_file failed for rank 1"));
+    });
+    job.expect_restart("first");
+    job.expect_restart("first", {"SCR_CACHE_PURGE=1"});
+  }
+}
+
 TEST_F(NamesOnTwoNodes, AFileThatIsCalledLikeATemporaryOneIsNoLeftover) {
   const auto names = [](const Runtime& runtime) {
     const std::string own = std::to_string(runtime.context().rank());

@@ -5,6 +5,7 @@
 
 #include "core/base/flush_file.hpp"
 #include "flush/clean_up.hpp"
+#include "flush/delete_dataset.hpp"
 #include "flush/flush.hpp"
 #include "tests/unit/scavenge_fixture.hpp"
 
@@ -194,6 +195,75 @@ TEST(ScavengeChoice, ADatasetCanBeNamed) {
   job.expect_saved(outcome->datasets[0], 1);
   request.dataset = 5;
   EXPECT_EQ(save_datasets(real_file_system(), request).status().code(), StatusCode::kNotFound);
+}
+
+// The nodes' flush files still say that the second one has been flushed.
+TEST(ScavengeChoice, WhatIsInAPrefixDirectoryNoMoreIsSavedAgain) {
+  ScavengeJob job({"SCR_CACHE_SIZE=3"});
+  job.write({1, 2}, {"SCR_FLUSH=2"});
+  ASSERT_EQ(job.index().current(), "scr.dataset.2");
+  std::filesystem::remove_all(job.prefix());
+  std::filesystem::create_directory(job.prefix());
+  EXPECT_EQ(job.save_one().dataset.id, 2);
+  EXPECT_EQ(job.index().current(), "scr.dataset.2");
+  job.expect_bytes("scr.dataset.2", 2);
+}
+
+TEST(ScavengeChoice, WhatAUserHasDeletedDoesNotComeBackAndTheOneBeforeIsSaved) {
+  ScavengeJob job({"SCR_CACHE_SIZE=3"});
+  job.write({1, 2}, {"SCR_FLUSH=2"});
+  ASSERT_TRUE(delete_dataset(real_file_system(), job.prefix(), "scr.dataset.2").ok());
+  EXPECT_EQ(job.save_one().dataset.id, 1);
+  EXPECT_EQ(job.index().entries().size(), 1U);
+}
+
+TEST(ScavengeChoice, AUsersChoiceOfTheCurrentOneStays) {
+  ScavengeJob job({"SCR_CACHE_SIZE=3"});
+  job.write({1, 2, 3}, {"SCR_FLUSH=2"});
+  ASSERT_TRUE(update_index(real_file_system(), job.prefix(), [](Index& index) -> Status {
+                index.choose_current("scr.dataset.2", choice_time(index));
+                return {};
+              }).ok());
+  EXPECT_EQ(job.save_one().dataset.id, 3);
+  EXPECT_EQ(job.index().current(), "scr.dataset.2");
+}
+
+TEST(ScavengePrefix, ThatIsNotTheJobsIsRefusedAndTheRightOneNamed) {
+  ScavengeJob job;
+  job.write({1});
+  const std::string wrong = job.prefix() + ".wrong";
+  std::filesystem::create_directory(wrong);
+  SaveRequest request = job.request();
+  request.job.prefix = wrong;
+  request.run = [&](const std::vector<std::string>& nodes, NodeCommand command) -> Status {
+    for (std::size_t node = 0; node < nodes.size(); ++node) {
+      command.job = {job.job(static_cast<int>(node)).control, wrong};
+      SCR_RETURN_IF_ERROR(run_node_command(real_file_system(), nodes[node], command).status());
+    }
+    return {};
+  };
+  const auto refused = save_datasets(real_file_system(), request);
+  EXPECT_EQ(refused.status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr("scr_postrun --prefix " + job.prefix() + "'"));
+  EXPECT_FALSE(std::filesystem::exists(wrong + "/.scr/index.scr"));
+  const NodeJob elsewhere = {job.job(0).control, wrong};
+  EXPECT_FALSE(mark_flushed(real_file_system(), elsewhere, 1).ok());
+  // By another name for the right one.
+  std::filesystem::remove_all(wrong);
+  std::filesystem::create_directory_symlink(job.prefix(), wrong);
+  const auto outcome = save_datasets(real_file_system(), request);
+  ASSERT_TRUE(outcome.ok()) << outcome.status().to_string();
+  ASSERT_EQ(outcome->datasets.size(), 1U);
+  job.expect_saved(outcome->datasets[0], 1);
+}
+
+TEST(ScavengePrefix, ThatIsNotThereIsNotMade) {
+  ScavengeJob job;
+  job.write({1});
+  std::filesystem::remove_all(job.prefix());
+  EXPECT_EQ(job.save().status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_FALSE(std::filesystem::exists(job.prefix()));
 }
 
 TEST(ScavengeChoice, TheFlushFilesOfTheNodesTellThatItIsSaved) {

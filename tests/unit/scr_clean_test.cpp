@@ -19,6 +19,7 @@
 #include "core/base/job_owner.hpp"
 #include "core/base/log.hpp"
 #include "core/base/nodes_file.hpp"
+#include "flush/index.hpp"
 #include "tests/unit/temporary_directory.hpp"
 
 namespace scr {
@@ -184,6 +185,33 @@ TEST_F(ScrClean, KeepsTheNewestCheckpointThatIsNotInThePrefix) {
   EXPECT_TRUE(stdfs::exists(cache("7") + "/scr.dataset.3/a/rank1"));
   EXPECT_EQ(run("--force").exit_code, 0);
   EXPECT_FALSE(stdfs::exists(cache("7")));
+}
+
+// Prefix directories may be wiped out, or a dataset deleted there, after the flush was marked.
+TEST_F(ScrClean, ThePrefixDirectoryCountsAndNotTheMarkOfTheFlush) {
+  make_job("7", true);
+  stdfs::create_directories(directory_ / "prefix/.scr");
+  EXPECT_EQ(run("").exit_code, 3) << "the index has nothing";
+  const auto change = [&](const std::function<void(flush::Index&)>& what) {
+    ASSERT_TRUE(flush::update_index(fs_, directory_ / "prefix", [&](flush::Index& index) -> Status {
+                  what(index);
+                  return {};
+                }).ok());
+  };
+  flush::IndexEntry entry;
+  entry.directory = "scr.dataset.3";
+  entry.dataset.id = 3;
+  entry.dataset.checkpoint = 3;
+  entry.complete = true;
+  entry.dataset.created = 5;  // another of that id
+  change([&](flush::Index& index) { index.put(entry); });
+  EXPECT_EQ(run("").exit_code, 3);
+  entry.dataset.created =
+      read_filemap(fs_, control("7") + "/" + filemap_name(1, 0))->get(0, 3)->dataset.created;
+  change([&](flush::Index& index) { index.put(entry); });
+  EXPECT_EQ(run("--dry-run").exit_code, 0);
+  change([&](flush::Index& index) { index.remove("scr.dataset.3"); });
+  EXPECT_EQ(run("").exit_code, 0) << "a user has taken it away";
 }
 
 TEST_F(ScrClean, WithoutAFlushFileACompleteCheckpointCountsAsNotFlushed) {

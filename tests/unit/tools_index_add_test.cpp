@@ -135,6 +135,17 @@ TEST_P(AddScavenged, AFlushThatWasCommittedIsEnded) {
   expect_added();
 }
 
+TEST(CurrentDataset, IsACheckpoint) {
+  ScavengeJob job({"SCR_CACHE_SIZE=3"});
+  job.write({1, -2}, {"SCR_FLUSH=1"});
+  const Status refused = set_current(real_file_system(), job.prefix(), "2");
+  EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("is no checkpoint"));
+  EXPECT_EQ(job.index().current(), "scr.dataset.1");
+  EXPECT_TRUE(set_current(real_file_system(), job.prefix(), "1").ok());
+  EXPECT_GT(job.index().chosen(), 0);
+}
+
 TEST(AddToIndex, WhatIsNoDatasetDirectoryIsRefused) {
   ScavengeJob job;
   std::filesystem::create_directories(job.dataset_path("scr.dataset.9"));

@@ -124,8 +124,13 @@ Result<BuiltIndex> build_index(FileSystem& fs, const std::string& prefix) {
 }
 
 Status set_current(FileSystem& fs, const std::string& prefix, const std::string& name) {
-  return change(fs, prefix, name,
-                [](Index& index, IndexEntry& entry) { index.set_current(entry.directory); });
+  return flush::update_index(fs, prefix, [&](Index& index) -> Status {
+    const IndexEntry* entry = find(index, name);
+    if (entry == nullptr) return unknown(name);
+    SCR_RETURN_IF_ERROR(flush::check_restartable(*entry));
+    index.choose_current(std::string(entry->directory), flush::choice_time(index));
+    return {};
+  });
 }
 
 Result<IndexEntry> current_dataset(FileSystem& fs, const std::string& prefix) {
