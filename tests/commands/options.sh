@@ -155,6 +155,27 @@ json 'data["ok"] and data["runs"] == 5 and len(data["nodes"]) == 4 and data["rou
 json 'data["redundancy"][0]["type"] == "RS" and "2 nodes in each set of 4" in data["redundancy"][0]["survives"]'
 json 'data["command"][0] == "mpiexec"'
 run 2 scr_run --json -- true
+# What is no option is not left out, wherever it is before the command.
+run 2 scr_run --no-postrn -- true
+has '--no-postrn'
+run 2 scr_run --bogus --runs 2 -- true
+has '--bogus'
+run 2 scr_run --check --bogus -- true
+has '--bogus'
+run 2 scr_run --runz 3 -- true
+has '--runz'
+run 2 scr_run --check ---bogus -- true
+has "'---bogus' is neither an option of scr_run nor a program"
+run 2 scr_run --check -- --bogus
+has "'--bogus' is neither"
+run 2 scr_run --check
+has 'which program'
+run 2 scr_run --wait nan --no-postrun -- true
+has "--wait: 'nan' is not a number from 0 to 1e\+06"
+run 2 scr_run --wait -1 --no-postrun -- true
+# What follows the program's name is the program's.
+run 0 scr_run --outside --check --hdf5 none sh --bogus --runs 7
+has '^  sh --bogus --runs 7$'
 # Two nodes of one power supply fail together.
 cat > "$SCR_PREFIX/.scrconf" <<CONF
 GROUPS=$(hostname) POWER=a
