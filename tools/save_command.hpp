@@ -33,15 +33,15 @@ inline void define(CLI::App& app, SaveArguments& arguments) {
       ->type_name("LIST");
   app.add_option("-x,--down", arguments.down, "Nodes that are down")->type_name("LIST");
   app.add_option("--timeout", arguments.timeout, "Seconds to wait for a node's first answer")
-      ->check(CLI::Range(0.1, 1e6))
+      ->check(scr::tools::number_between(0.1, 1e6))
       ->capture_default_str();
   app.add_option("--copy-timeout", arguments.copy_timeout,
                  "Seconds that the copy of a node may take (0: any time)")
-      ->check(CLI::Range(0.0, 1e9))
+      ->check(scr::tools::number_between(0, 1e9))
       ->capture_default_str();
   app.add_option("--wait", arguments.wait,
                  "Seconds to wait for the program to let go of the prefix directory")
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(scr::tools::number_between(0, 1e6))
       ->capture_default_str();
   app.add_flag("--json", arguments.json, "Print what was done as JSON");
   app.add_flag("-q,--quiet", arguments.quiet, "Do not tell what happens on the way");

@@ -63,13 +63,13 @@ int main(int argc, char** argv) {
   app.add_option("--job", options.job, "Look at the runs of this job only")->type_name("ID");
   app.add_option("--cost", options.cost, "What a checkpoint costs, instead of what the log says")
       ->type_name("SECONDS")
-      ->check(CLI::PositiveNumber);
+      ->check(scr::tools::positive_number());
   app.add_option("--mtbf", options.mtbf, "Mean time between failures, instead of the log's")
       ->type_name("SECONDS")
-      ->check(CLI::PositiveNumber);
+      ->check(scr::tools::positive_number());
   app.add_option("--restart", options.restart, "What a restart costs, instead of the log's")
       ->type_name("SECONDS")
-      ->check(CLI::NonNegativeNumber);
+      ->check(scr::tools::number_not_negative());
   app.add_flag("-j,--json", options.json, "Print JSON");
   if (const auto code = scr::tools::parse(app, argc, argv)) return *code;
   const scr::Status status = run(options);

@@ -15,6 +15,7 @@
 #include "core/base/path.hpp"
 #include "core/base/text.hpp"
 #include "flush/index.hpp"
+#include "tools/command.hpp"
 
 namespace {
 
@@ -53,7 +54,7 @@ void define(CLI::App& app, Arguments& arguments) {
       "Only the job with this id, with what its processes outside of MPI left (ID.sN, ID.pN)");
   app.add_option("--older-than", arguments.clean.older_than,
                  "Only jobs whose last sign of life is so many seconds old")
-      ->check(CLI::NonNegativeNumber);
+      ->check(scr::tools::number_not_negative());
   app.add_flag("--all-users", arguments.all_users, "Jobs of all users (administrators only)");
   app.add_flag("--other-hosts", arguments.clean.other_hosts,
                "Also directories on shared storage that another host made");

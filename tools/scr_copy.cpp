@@ -54,7 +54,7 @@ void define(CLI::App& app, Arguments& arguments) {
             return scr::job::is_host_name(name) ? "" : "it is no name of a host";
           },
           ""));
-  app.add_option("-i,--id", arguments.id, "Dataset to copy")->check(CLI::PositiveNumber);
+  app.add_option("-i,--id", arguments.id, "Dataset to copy")->check(scr::tools::positive_number());
   app.add_option("-d,--dir", arguments.directory,
                  "Directory of the dataset below .scr in the prefix directory");
   app.add_option("--down", arguments.down,

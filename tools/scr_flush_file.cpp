@@ -126,6 +126,9 @@ scr::Result<FlushFile> read(Arguments& arguments) {
     SCR_ASSIGN_OR_RETURN(const auto job, scr::job::JobSettings::load(scr::file_system()));
     directory = job.control_directory();
   }
+  // One that is not there has no datasets; what is no directory has been named by mistake.
+  const scr::Status found = scr::tools::check_directory(scr::file_system(), directory);
+  if (!found.ok() && found.errno_value() != ENOENT) return found;
   auto flush =
       scr::read_flush_file(scr::file_system(), directory + "/" + std::string(scr::kFlushFileName));
   if (flush.status().code() == scr::StatusCode::kNotFound) return FlushFile();

@@ -48,7 +48,7 @@ void define(CLI::App& app, Arguments& arguments) {
                  "Prefix directory of the job (default: SCR_PREFIX or the working directory)");
   app.add_option("-c,--checkpoints", arguments.checkpoints, "Stop after N more checkpoints")
       ->type_name("N")
-      ->check(CLI::PositiveNumber);
+      ->check(scr::tools::positive_number());
   app.add_option("-b,--before", arguments.before,
                  "Stop so early that the job is over at TIME; see --seconds")
       ->type_name("TIME");
@@ -57,7 +57,7 @@ void define(CLI::App& app, Arguments& arguments) {
   app.add_option("-s,--seconds", arguments.seconds,
                  "Stop N seconds before the time of --before, or before the end of the job")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
+      ->check(scr::tools::number_not_negative());
   app.add_flag("-i,--immediate", arguments.immediate,
                "Stop now: scr_run ends the program and saves the newest complete checkpoint");
   app.add_option("-r,--reason", arguments.reason, "Text for the log")->type_name("TEXT");
@@ -69,7 +69,8 @@ void define(CLI::App& app, Arguments& arguments) {
   app.add_flag("--unset-seconds", arguments.unset_seconds, "Take back --seconds");
   app.add_flag("--unset-reason", arguments.unset_reason,
                "Take back a halt without a condition, and --immediate");
-  app.add_flag("--unset,--remove", arguments.remove, "Take back all conditions");
+  app.add_flag("--unset,--remove", arguments.remove,
+               "Take back all conditions, also if the halt file is damaged");
   app.add_flag("-j,--json", arguments.json, "Print the conditions as JSON");
 }
 
@@ -194,8 +195,15 @@ scr::Result<Listed> run(const JobSettings& job, const Arguments& arguments) {
     (void)change(job, arguments, conditions);
     if (arguments.seconds) add_end_of_job(job, conditions);
   };
+  // Who takes all back need not know what it was.
+  scr::Status damage;
   SCR_ASSIGN_OR_RETURN(HaltConditions conditions,
-                       scr::update_halt_file(job.fs(), job.halt_file(), change_all));
+                       scr::update_halt_file(job.fs(), job.halt_file(), change_all,
+                                             arguments.remove ? &damage : nullptr));
+  if (!damage.ok()) {
+    fmt::print(stderr, "{}: the halt file was damaged, and is made anew: {}\n", kName,
+               damage.message());
+  }
   return Listed{std::move(conditions)};
 }
 
@@ -210,9 +218,7 @@ int main(int argc, char** argv) {
   if (!job.ok()) return scr::tools::fail(kName, job.status());
   const auto listed = run(*job, arguments);
   if (!listed.ok()) {
-    const bool usage = listed.status().code() == scr::StatusCode::kInvalidArgument;
-    return scr::tools::fail(kName, listed.status(),
-                            usage ? scr::tools::kUsage : scr::tools::kFailure);
+    return scr::tools::fail(kName, listed.status(), scr::tools::exit_code(listed.status()));
   }
   arguments.json ? print_json(*listed) : print(*listed);
   return scr::tools::kSuccess;

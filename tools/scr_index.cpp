@@ -94,6 +94,18 @@ Result<std::vector<DatasetRow>> datasets(FileSystem& fs, const Options& options)
   return rows;
 }
 
+Status no_match(const Options& options) {
+  return scr::not_found(fmt::format("no file matches '{}'", escape(options.files)));
+}
+
+// The files of one dataset; with a pattern there must be some.
+Result<std::vector<DatasetFile>> wanted_files(FileSystem& fs, const Options& options,
+                                              const DatasetRow& row) {
+  SCR_ASSIGN_OR_RETURN(auto files, files_of(fs, options.prefix, row, options.files));
+  if (files.empty() && !options.files.empty()) return no_match(options);
+  return files;
+}
+
 Result<DatasetRow> dataset(FileSystem& fs, const Options& options, const std::string& name) {
   SCR_ASSIGN_OR_RETURN(const auto rows, datasets(fs, options));
   return find_dataset(rows, name);
@@ -151,7 +163,7 @@ Status list(FileSystem& fs, const Options& options) {
 
 Status show_tree(FileSystem& fs, const Options& options) {
   SCR_ASSIGN_OR_RETURN(const DatasetRow row, dataset(fs, options, options.name));
-  SCR_ASSIGN_OR_RETURN(auto files, files_of(fs, options.prefix, row, options.files));
+  SCR_ASSIGN_OR_RETURN(auto files, wanted_files(fs, options, row));
   ordered_json json = dataset_json(row);
   json["contents"] = ordered_json::array();
   if (!options.json) fmt::print("{}", title(row));
@@ -179,8 +191,23 @@ struct Checked {
   ordered_json files = ordered_json::array();
   std::uint64_t hdf5 = 0;
   std::uint64_t damaged = 0;
-  std::string failure;  // to list its files
+  std::string failure;                   // to list its files
+  std::vector<std::string> parity = {};  // what is wrong with parity containers
 };
+
+// Parity is of no file, but a dataset without it does not survive the next damage.
+std::vector<std::string> parity_problems(FileSystem& fs, const Options& options,
+                                         const DatasetRow& row) {
+  if (!row.in_containers || !options.files.empty()) return {};
+  const std::string directory = options.prefix + "/.scr/" + row.entry.directory;
+  std::vector<std::string> problems;
+  const auto summary = scr::flush::read_summary(fs, directory);
+  const Status status =
+      summary.ok() ? scr::flush::verify_parity_containers(fs, directory, *summary, problems)
+                   : summary.status();
+  if (!status.ok()) problems.emplace_back(status.message());
+  return problems;
+}
 
 void add_report(const FileReport& report, const Options& options, const std::string& dataset,
                 ProgressBar& bar, Checked& checked) {
@@ -198,14 +225,21 @@ bool conclude(const DatasetContents& dataset, const Checked& checked, bool hdf5_
               const Options& options) {
   const std::string name = escape(dataset.row.dataset().name);
   const bool complete = dataset.row.entry.complete;
-  const bool well = checked.failure.empty() && checked.damaged == 0 && complete;
+  const bool well =
+      checked.failure.empty() && checked.damaged == 0 && checked.parity.empty() && complete;
   if (options.json) return well;
+  for (const std::string& problem : checked.parity) fmt::print("{}: parity: {}\n", name, problem);
   if (!checked.failure.empty()) {
     fmt::print("{}: {}\n", name, checked.failure);
   } else if (checked.damaged > 0) {
     fmt::print("{}: {} damaged file(s) of {}\n", name, checked.damaged, dataset.files.size());
   } else if (!complete) {
     fmt::print("{}: it is not complete\n", name);
+  } else if (dataset.files.empty() && !options.files.empty()) {
+    fmt::print("{}: {}\n", name, no_match(options).message());
+  } else if (!checked.parity.empty()) {
+    fmt::print("{}: {} file(s) are right, but not their parity containers\n", name,
+               dataset.files.size());
   } else {
     fmt::print("{}: {} file(s), {}, {} of them HDF5: {} right\n", name, dataset.files.size(),
                size_text(dataset.row.dataset().size), checked.hdf5,
@@ -240,14 +274,17 @@ Status check(FileSystem& fs, const Options& options) {
   ordered_json json = ordered_json::array();
   std::uint64_t bad = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
+    results[i].parity = parity_problems(fs, options, rows[i]);
     if (!conclude(contents[i], results[i], status.ok(), options)) ++bad;
     ordered_json& one = json.emplace_back(dataset_json(rows[i]));
     one["damaged"] = results[i].damaged;
+    if (!results[i].parity.empty()) one["parity_problems"] = results[i].parity;
     if (!results[i].failure.empty()) one["failure"] = results[i].failure;
     one["checked"] = std::move(results[i].files);
   }
   if (options.json) fmt::print("{}", dump(json));
   SCR_RETURN_IF_ERROR(status);
+  if (bad == 0 && files == 0 && !options.files.empty()) return no_match(options);
   return bad == 0 ? Status()
                   : scr::corrupt(fmt::format("{} of {} dataset(s) are damaged or not complete", bad,
                                              rows.size()));
@@ -259,6 +296,7 @@ Status diff(FileSystem& fs, const Options& options) {
   SCR_ASSIGN_OR_RETURN(const DatasetRow other, find_dataset(rows, options.diff[1]));
   SCR_ASSIGN_OR_RETURN(const auto first, files_of(fs, options.prefix, one, options.files));
   SCR_ASSIGN_OR_RETURN(const auto second, files_of(fs, options.prefix, other, options.files));
+  if (first.empty() && second.empty() && !options.files.empty()) return no_match(options);
   ProgressBar bar("files", std::max(first.size(), second.size()), options.progress);
   ordered_json json = {{"first", dataset_json(one)}, {"second", dataset_json(other)}};
   json["files"] = ordered_json::array();
@@ -289,7 +327,7 @@ Status diff(FileSystem& fs, const Options& options) {
 Status extract(FileSystem& fs, const Options& options) {
   SCR_ASSIGN_OR_RETURN(const DatasetRow row, dataset(fs, options, options.extract));
   SCR_RETURN_IF_ERROR(check_all_ranks(row));
-  SCR_ASSIGN_OR_RETURN(const auto files, files_of(fs, options.prefix, row, options.files));
+  SCR_ASSIGN_OR_RETURN(const auto files, wanted_files(fs, options, row));
   std::string target =
       options.to.empty() ? fmt::format("scr.dataset.{}.extracted", row.dataset().id) : options.to;
   SCR_ASSIGN_OR_RETURN(target, scr::normalize(target));
@@ -407,6 +445,18 @@ Status current(FileSystem& fs, const Options& options) {
   return {};
 }
 
+Status clear(FileSystem& fs, const Options& options) {
+  SCR_ASSIGN_OR_RETURN(const auto after, clear_failed(fs, options.prefix, options.clear_failed));
+  fmt::print("'{}' may be fetched again; a restart from the prefix directory takes {}\n",
+             escape(after.cleared),
+             after.restart.empty() ? "nothing" : "'" + escape(after.restart) + "'");
+  if (after.passes_over) {
+    fmt::print("to restart from '{0}', which is newer: scr_index --current '{0}'\n",
+               escape(after.cleared));
+  }
+  return {};
+}
+
 // Temporary files that nobody lists any more.
 Status clean(FileSystem& fs, const Options& options) {
   SCR_ASSIGN_OR_RETURN(const auto lock, scr::flush::lock_prefix(fs, options.prefix, {}));
@@ -436,7 +486,7 @@ Status run(FileSystem& fs, const Options& options) {
   if (options.build) return build(fs, options);
   if (!options.add.empty()) return add(fs, options);
   if (options.show_current) return current(fs, options);
-  if (!options.clear_failed.empty()) return clear_failed(fs, options.prefix, options.clear_failed);
+  if (!options.clear_failed.empty()) return clear(fs, options);
   if (!options.drop.empty()) return drop_dataset(fs, options.prefix, options.drop);
   if (!options.remove.empty()) return delete_dataset_and_files(fs, options.prefix, options.remove);
   if (options.verify_all || !options.verify.empty()) return verify(fs, options);
@@ -464,9 +514,10 @@ constexpr const char* kFooter =
 void define_actions(CLI::App& app, Options& options) {
   auto* actions = app.add_option_group("actions", "At most one");
   actions->add_flag("-l,--list", options.list, "List the datasets (default)");
-  actions->add_flag("--check", options.check,
-                    "Compare every checksum and read all of every HDF5 file, of NAME or of all "
-                    "datasets");
+  actions->add_flag(
+      "--check", options.check,
+      "Compare every checksum, also of parity, and read all of every HDF5 file, of NAME "
+      "or of all datasets");
   actions->add_option("--extract", options.extract, "Copy the files of NAME, see --to")
       ->type_name("NAME");
   actions->add_option("--diff", options.diff, "Compare the files of two datasets")
@@ -489,7 +540,9 @@ void define_actions(CLI::App& app, Options& options) {
   actions->add_option("-d,--drop", options.drop, "Take NAME out of the index; its files stay")
       ->type_name("NAME");
   actions->add_option("--delete", options.remove, "Delete NAME and its files")->type_name("NAME");
-  actions->add_option("--clear-failed", options.clear_failed, "Let NAME be fetched again")
+  actions
+      ->add_option("--clear-failed", options.clear_failed,
+                   "Let NAME be fetched again, and say what a restart takes")
       ->type_name("NAME");
   actions->add_option("-v,--verify", options.verify, "Read NAME and compare every checksum")
       ->type_name("NAME");
@@ -534,6 +587,53 @@ void define(CLI::App& app, Options& options) {
   define_actions(app, options);
 }
 
+// --- wrong use ----------------------------------------------------------------------------------
+
+// The action that was given, e.g. "--verify"; empty if none.
+std::string action_of(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_option_group("actions")->get_options()) {
+    if (option->count() > 0) return "--" + option->get_lnames().front();
+  }
+  return {};
+}
+
+// An argument that has no effect is a slip, and what it was meant for would not be done.
+Status check_use(const CLI::App& app, const Options& options) {
+  struct Use {
+    const char* option;
+    std::vector<std::string> actions;  // "": no action
+  };
+  const std::vector<Use> uses = {{"--repair", {"--verify", "--verify-all"}},
+                                 {"--to", {"--extract"}},
+                                 {"--dry-run", {"--clean"}},
+                                 {"--find", {"", "--list"}},
+                                 {"--file", {"", "--check", "--extract", "--diff"}}};
+  const std::string action = action_of(app);
+  for (const Use& use : uses) {
+    if (app.count(use.option) == 0 || std::ranges::find(use.actions, action) != use.actions.end())
+      continue;
+    return scr::invalid_argument(action.empty()
+                                     ? fmt::format("{} needs {}", use.option, use.actions.front())
+                                     : fmt::format("{} is not for {}", use.option, action));
+  }
+  if (!options.name.empty() && !action.empty() && action != "--check") {
+    return scr::invalid_argument(
+        fmt::format("'{}' is one name too many for {}", escape(options.name), action));
+  }
+  if (options.name.empty() && action.empty() && !options.files.empty())
+    return scr::invalid_argument("--file needs the NAME of a dataset");
+  if (!options.name.empty() && !options.find.empty())
+    return scr::invalid_argument("--find chooses from the list: it takes no NAME");
+  return {};
+}
+
+// An empty name, as of a variable that is not set, must not be taken for none.
+bool has_empty_word(int argc, char** argv) {
+  return std::any_of(argv + 1, argv + argc, [](const char* word) { return *word == '\0'; });
+}
+
+int fail_as(const Status& status) { return fail("scr_index", status, exit_code(status)); }
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -542,12 +642,15 @@ int main(int argc, char** argv) {
       "their HDF5 files."};
   Options options;
   define(app, options);
+  if (has_empty_word(argc, argv)) return fail_as(scr::invalid_argument("an argument is empty"));
   if (const auto code = scr::tools::parse(app, argc, argv)) return *code;
+  if (const Status used = check_use(app, options); !used.ok()) return fail_as(used);
   options.show_current = app.get_option_group("actions")->count("--current") > 0;
-  auto prefix = scr::normalize(options.prefix);
-  if (prefix.ok()) options.prefix = *prefix;
-  const Status status = prefix.ok() ? run(scr::file_system(), options) : prefix.status();
-  if (status.ok()) return 0;
-  print_warning(status.message());
-  return status.code() == scr::StatusCode::kInvalidArgument ? 2 : 1;
+  const auto prefix = scr::normalize(options.prefix);
+  if (!prefix.ok()) return fail_as(prefix.status());
+  options.prefix = *prefix;
+  FileSystem& fs = scr::file_system();
+  Status status = scr::tools::check_directory(fs, options.prefix);
+  if (status.ok()) status = run(fs, options);
+  return status.ok() ? scr::tools::kSuccess : fail_as(status);
 }

@@ -77,7 +77,7 @@ int main(int argc, char** argv) {
       "The size that a store must have (BYTES) must be free, and not only be there in all");
   app.add_flag("--no-ping", arguments.no_ping, "Leave out the test with ping");
   app.add_option("--timeout", arguments.timeout, "Seconds to wait for a node's answer")
-      ->check(CLI::Range(0.1, 1e6))
+      ->check(scr::tools::number_between(0.1, 1e6))
       ->capture_default_str();
   app.add_flag("-j,--json", arguments.json, "Print a JSON array");
   if (const auto code = scr::tools::parse(app, argc, argv)) return *code;

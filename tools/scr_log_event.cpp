@@ -44,11 +44,14 @@ void define(CLI::App& app, Arguments& arguments) {
       ->check(CLI::IsMember(type_names()));
   app.add_option("-N,--note", arguments.note, "What else is worth knowing");
   app.add_option("-D,--dset", arguments.dataset, "Id of the dataset it is about")
-      ->check(CLI::NonNegativeNumber);
+      ->check(scr::tools::number_not_negative());
   app.add_option("-n,--name", arguments.name, "Name of the dataset it is about");
-  app.add_option("-L,--secs", arguments.seconds, "Seconds that it took");
-  app.add_option("-B,--bytes", arguments.bytes, "Bytes that were written or read");
-  app.add_option("-F,--files", arguments.files, "Files that were written or read");
+  app.add_option("-L,--secs", arguments.seconds, "Seconds that it took")
+      ->check(scr::tools::number_not_negative());
+  app.add_option("-B,--bytes", arguments.bytes, "Bytes that were written or read")
+      ->check(scr::tools::number_not_negative());
+  app.add_option("-F,--files", arguments.files, "Files that were written or read")
+      ->check(scr::tools::number_not_negative());
   app.add_option("--down", arguments.down, "Nodes that are down")->type_name("LIST");
   app.add_flag("--failed", arguments.failed, "It did not succeed");
   app.add_option("-i,--jobid", arguments.overrides.job_id, "Id of the job");
@@ -67,6 +70,9 @@ int main(int argc, char** argv) {
   if (!down.ok()) return scr::tools::fail(kName, down.status(), scr::tools::kUsage);
   const auto job = scr::job::JobSettings::load(scr::file_system(), arguments.overrides);
   if (!job.ok()) return scr::tools::fail(kName, job.status());
+  // The log makes missing directories, which a job that is not there must not get.
+  const scr::Status found = scr::tools::check_directory(job->fs(), job->prefix());
+  if (!found.ok()) return scr::tools::fail(kName, found);
   scr::EventLog log = job->open_log(arguments.run_id, /*always=*/true);
   log.once(type_of(arguments.type),
            {.ok = !arguments.failed,

@@ -67,9 +67,14 @@ int main(int argc, char** argv) {
       ->type_name("FILE");
   app.add_option("--mtbf", options.mtbf, "Mean time between failures, instead of the log's")
       ->type_name("SECONDS")
-      ->check(CLI::PositiveNumber);
+      ->check(scr::tools::positive_number());
   app.add_flag("-j,--json", options.json, "Print JSON instead");
   if (const auto code = scr::tools::parse(app, argc, argv)) return *code;
+  if (options.output.ends_with('/')) {
+    const std::string text = fmt::format("'{}' names a directory: --output needs a file",
+                                         scr::text::escape(options.output));
+    return scr::tools::fail("scr_report", scr::invalid_argument(text), scr::tools::kUsage);
+  }
   const scr::Status status = run(options);
   return status.ok() ? 0 : scr::tools::fail("scr_report", status);
 }

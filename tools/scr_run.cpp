@@ -46,8 +46,7 @@ struct Arguments {
 void define(CLI::App& app, Arguments& arguments) {
   app.footer(kFooter);
   app.add_option("COMMAND", arguments.command, "Launcher, its options, program, its arguments");
-  app.positionals_at_end();
-  app.prefix_command();
+  app.positionals_at_end();  // what follows the first word of COMMAND is COMMAND's
   app.add_option("--restart-cmd", arguments.restart_command,
                  "Program and arguments that take their place if there is a checkpoint to restart "
                  "from; SCR_CKPT_NAME in it becomes the checkpoint's name")
@@ -58,7 +57,7 @@ void define(CLI::App& app, Arguments& arguments) {
                  "Nodes that the program needs (SCR_MIN_NODES)")
       ->type_name("N");
   app.add_option("--wait", arguments.loop.wait, "Seconds to wait before it is started again")
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(scr::tools::number_between(0, 1e6))
       ->capture_default_str();
   app.add_flag("--outside", arguments.loop.outside,
                "This host need not be a node of the job (login and launch nodes)");
@@ -79,6 +78,21 @@ void define(CLI::App& app, Arguments& arguments) {
          "the restart went")
       ->type_name("[NODE]")
       ->expected(0, 1);
+}
+
+// An option that scr_run does not have is refused by the parser, but for words that look like none
+// ("---x"), and after `--`.
+scr::Status check_use(const Arguments& arguments) {
+  if (arguments.command.empty()) {
+    return scr::invalid_argument("which program? scr_run [options] -- COMMAND");
+  }
+  const std::string& first = arguments.command.front();
+  if (first.empty() || first.starts_with('-')) {
+    return scr::invalid_argument(fmt::format("'{}' is neither an option of scr_run nor a program",
+                                             scr::text::escape(first)));
+  }
+  if (arguments.json && !arguments.check) return scr::invalid_argument("--json is for --check");
+  return {};
 }
 
 struct RuntimeTest {
@@ -172,14 +186,8 @@ int main(int argc, char** argv) {
   define(app, arguments);
   if (const auto code = scr::tools::parse(app, argc, argv)) return *code;
   arguments.with_drill = app.count("--drill") > 0;
-  if (arguments.command.empty()) {
-    return scr::tools::fail(kName,
-                            scr::invalid_argument("which program? scr_run [options] -- COMMAND"),
-                            scr::tools::kUsage);
-  }
-  if (arguments.json && !arguments.check) {
-    return scr::tools::fail(kName, scr::invalid_argument("--json is for --check"),
-                            scr::tools::kUsage);
+  if (const scr::Status used = check_use(arguments); !used.ok()) {
+    return scr::tools::fail(kName, used, scr::tools::kUsage);
   }
   const auto job = JobSettings::load(scr::file_system());
   if (!job.ok()) return scr::tools::fail(kName, job.status(), RunLoop::kOwnFailure);

@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
   scr::tools::SaveArguments arguments;
   scr::tools::define(app, arguments);
   std::optional<int> dataset;
-  app.add_option("-i,--id", dataset, "Only this dataset")->check(CLI::PositiveNumber);
+  app.add_option("-i,--id", dataset, "Only this dataset")->check(scr::tools::positive_number());
   if (const auto code = scr::tools::parse(app, argc, argv)) return *code;
   auto options = scr::tools::options_of(arguments, kName);
   if (!options.ok()) return scr::tools::fail(kName, options.status(), scr::tools::kUsage);

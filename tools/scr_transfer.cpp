@@ -31,14 +31,21 @@ void catch_signals() {
   std::signal(SIGHUP, SIG_IGN);  // it outlives the terminal or script that started it
 }
 
+// What is there and no directory never becomes one.
+bool may_come(FileSystem& fs, const std::string& control) {
+  const auto found = fs.info(control, /*follow=*/true);
+  return found.ok() ? found->type == scr::FileInfo::Type::kDirectory
+                    : found.status().errno_value() == ENOENT;
+}
+
 // The daemon may be started before the job has made its control directory.
 Status run(FileSystem& fs, const std::string& control, const TransferDaemonOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   while (!stop) {
     auto daemon = TransferDaemon::open(fs, control);
     if (daemon.ok()) return (*daemon)->run(options, stop);
-    if (daemon.status().code() != scr::StatusCode::kNotFound || options.once)
-      return daemon.status();
+    const bool missing = daemon.status().code() == scr::StatusCode::kNotFound;
+    if (!missing || options.once || !may_come(fs, control)) return daemon.status();
     const bool idle = options.idle_exit.count() > 0 &&
                       std::chrono::steady_clock::now() - start >= options.idle_exit;
     if (idle) return {};
@@ -78,10 +85,10 @@ int main(int argc, char** argv) {
   app.add_option("CONTROL", control, "Control directory of the job on this node")->required();
   app.add_flag("--once", options.once, "Copy what is there to copy, then end");
   app.add_option("--poll", poll, "Seconds between two looks at the transfer file")
-      ->check(CLI::Range(0.01, 3600.0))
+      ->check(scr::tools::number_between(0.01, 3600.0))
       ->capture_default_str();
   app.add_option("--idle-exit", idle_exit, "End after so many seconds without work (0: never)")
-      ->check(CLI::Range(0.0, 1e9))
+      ->check(scr::tools::number_between(0, 1e9))
       ->capture_default_str();
   auto* send_option =
       app.add_option("--send", command, "Only give the daemon a command: RUN, STOP or EXIT")

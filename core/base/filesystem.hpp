@@ -54,6 +54,10 @@ struct OpenOptions {
   bool no_follow =
       true;            // the last component must not be a symbolic link (never below a Directory)
   mode_t mode = 0666;  // for create; the umask applies
+  // Also FIFOs, devices and directories, and an open may wait, as open(2) does: for paths that the
+  // user's program opens. All else that h5scr opens is a regular file: kCorrupt, and no wait for a
+  // writer, if something else has come to its name.
+  bool any_type = false;
 
   static OpenOptions read() { return {}; }
   static OpenOptions read_write();

@@ -34,6 +34,13 @@ Result<HaltConditions> parse(const Hash& hash, const At& at) {
       fmt::format("'{}' is not a valid halt file", at.display()));
 }
 
+Status with_remedy(const Status& failure) {
+  if (failure.code() != StatusCode::kCorrupt) return failure;
+  return {failure.code(),
+          std::string(failure.message()) + "; 'scr_halt --unset' takes it away, and all conditions",
+          failure.errno_value()};
+}
+
 // True once the time has come to end, so that `needed` seconds later it is `end` at most.
 bool too_late(std::int64_t now, std::int64_t end, std::int64_t needed) {
   std::int64_t last = 0;
@@ -125,23 +132,31 @@ std::optional<std::string> reason_to_halt(const HaltConditions& conditions, std:
 Result<HaltConditions> read_halt_file(FileSystem& fs, const At& at) {
   const auto hash = read_hash_file(fs, at);
   if (!hash.ok() && hash.status().code() == StatusCode::kNotFound) return HaltConditions();
-  if (!hash.ok()) return hash.status();
-  return parse(*hash, at);
+  if (!hash.ok()) return with_remedy(hash.status());
+  auto conditions = parse(*hash, at);
+  return conditions.ok() ? conditions : with_remedy(conditions.status());
 }
 
 Result<HaltConditions> update_halt_file(FileSystem& fs, const At& at,
-                                        const std::function<void(HaltConditions&)>& change) {
-  SCR_ASSIGN_OR_RETURN(LockedHashFile file, LockedHashFile::open(fs, at, LockMode::kExclusive));
-  SCR_ASSIGN_OR_RETURN(const HaltConditions before, parse(file.hash(), at));
+                                        const std::function<void(HaltConditions&)>& change,
+                                        Status* damage) {
+  Status found;
+  SCR_ASSIGN_OR_RETURN(LockedHashFile file,
+                       LockedHashFile::open(fs, at, LockMode::kExclusive, &found));
+  const auto read = parse(file.hash(), at);
+  if (found.ok()) found = read.status();
+  if (!found.ok() && damage == nullptr) return with_remedy(found);
+  const HaltConditions before = read.ok() ? *read : HaltConditions();
   HaltConditions after = before;
   change(after);
-  if (after == before) return after;
+  if (after == before && found.ok()) return after;
   for (const NumberKey& number : kNumbers) file.hash().unset(number.key);
   file.hash().unset(kJobId);
   file.hash().unset(kExitReason);
   file.hash().unset(kImmediate);
   file.hash().merge(after.to_hash());
   SCR_RETURN_IF_ERROR(file.write(Durability::kDurable));
+  if (damage != nullptr) *damage = found;
   return after;
 }
 

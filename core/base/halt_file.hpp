@@ -62,9 +62,11 @@ std::optional<std::string> reason_to_halt(const HaltConditions& conditions, std:
 Result<HaltConditions> read_halt_file(FileSystem& fs, const At& at);
 
 // Changes the file under its lock, durably, and returns what it then holds. It is written only if
-// `change` changed something. Keys that are not ours stay.
+// `change` changed something. Keys that are not ours stay. With `damage`, a damaged file is
+// replaced as if it held no conditions, and `damage` says what was wrong with it.
 Result<HaltConditions> update_halt_file(FileSystem& fs, const At& at,
-                                        const std::function<void(HaltConditions&)>& change);
+                                        const std::function<void(HaltConditions&)>& change,
+                                        Status* damage = nullptr);
 
 // One checkpoint is complete: takes one from CheckpointsLeft, if that is set and above 0.
 Result<HaltConditions> count_checkpoint(FileSystem& fs, const At& at);

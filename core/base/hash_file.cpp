@@ -118,7 +118,8 @@ LockedHashFile::LockedHashFile(FileSystem& fs, At at, LockMode mode, std::unique
                                Hash hash)
     : fs_(&fs), at_(std::move(at)), mode_(mode), lock_(std::move(lock)), hash_(std::move(hash)) {}
 
-Result<LockedHashFile> LockedHashFile::open(FileSystem& fs, const At& at, LockMode mode) {
+Result<LockedHashFile> LockedHashFile::open(FileSystem& fs, const At& at, LockMode mode,
+                                            Status* damage) {
   At lock_at = at;
   lock_at.path += ".lock";
   OpenOptions options = OpenOptions::read_write();
@@ -129,7 +130,11 @@ Result<LockedHashFile> LockedHashFile::open(FileSystem& fs, const At& at, LockMo
   Status locked = lock->lock(mode, /*wait=*/true);
   if (!locked.ok() && !locks_are_missing(locked)) return locked;
   auto hash = read_hash_file(fs, at);
-  if (!hash.ok() && hash.status().code() != StatusCode::kNotFound) return hash.status();
+  if (damage != nullptr && hash.status().code() == StatusCode::kCorrupt) {
+    *damage = hash.status();
+  } else if (!hash.ok() && hash.status().code() != StatusCode::kNotFound) {
+    return hash.status();
+  }
   return LockedHashFile(fs, at, mode, std::move(lock), hash.ok() ? std::move(*hash) : Hash());
 }
 

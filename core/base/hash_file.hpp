@@ -42,8 +42,10 @@ Status write_hash_file(FileSystem& fs, const At& at, const Hash& hash, Durabilit
 // unlocks.
 class LockedHashFile {
  public:
-  // Waits for the lock, then reads; a file that does not exist reads as an empty hash.
-  static Result<LockedHashFile> open(FileSystem& fs, const At& at, LockMode mode);
+  // Waits for the lock, then reads; a file that does not exist reads as an empty hash. With
+  // `damage`, so does one that is damaged, and `damage` says what is wrong with it.
+  static Result<LockedHashFile> open(FileSystem& fs, const At& at, LockMode mode,
+                                     Status* damage = nullptr);
 
   Hash& hash() { return hash_; }
   // Replaces the file with hash(), under the lock. Only with LockMode::kExclusive.

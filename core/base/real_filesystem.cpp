@@ -5,6 +5,7 @@
 // path twice, so nobody can swap a component between check and use.
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -166,20 +167,51 @@ struct CloseDirectory {
   void operator()(DIR* directory) const { ::closedir(directory); }
 };
 
+// -1 and errno on failure.
+int open_file_descriptor(const At& at, const OpenOptions& options, int flags) {
+  if (at.directory != nullptr) {
+    return posix::open_beneath(at.directory->descriptor(), at.path, flags, options.mode);
+  }
+  if (options.no_follow) flags |= O_NOFOLLOW;
+  return retry_interrupted([&] { return ::open(at.path.c_str(), flags, options.mode); });
+}
+
+Status not_regular(const At& at, std::string_view but) {
+  return corrupt(
+      fmt::format("cannot open '{}': it is not a regular file, but a {}", at.display(), but));
+}
+
+// An open that does not wait: that of a FIFO would, until somebody writes to it. A regular file for
+// which another process has a lease says EAGAIN, and is opened with a wait then.
+int open_without_wait(const At& at, const OpenOptions& options, int flags) {
+  const int fd = open_file_descriptor(at, options, flags | O_NONBLOCK);
+  return fd == -1 && errno == EAGAIN ? open_file_descriptor(at, options, flags) : fd;
+}
+
+// Some file systems (Lustre, FUSE) also read and write in another way with O_NONBLOCK.
+Status check_regular(const At& at, int fd, int flags) {
+  struct stat found {};
+  if (::fstat(fd, &found) == -1) return errno_status(errno, "look up", at.display());
+  if (S_ISDIR(found.st_mode)) return not_regular(at, "directory");
+  if (S_ISFIFO(found.st_mode)) return not_regular(at, "FIFO");
+  if (!S_ISREG(found.st_mode)) return not_regular(at, "device");
+  if (::fcntl(fd, F_SETFL, flags) == 0) return {};
+  return errno_status(errno, "open", at.display());
+}
+
 Result<std::unique_ptr<File>> RealFileSystem::open(const At& at, const OpenOptions& options) {
   if (has_nul(at.path)) return errno_status(EINVAL, "open", at.display());
   const int flags = open_flags(options);
-  Descriptor descriptor;
-  if (at.directory != nullptr) {
-    descriptor.reset(posix::open_beneath(at.directory->descriptor(), at.path, flags, options.mode));
-  } else {
-    const int extra = options.no_follow ? O_NOFOLLOW : 0;
-    descriptor.reset(
-        retry_interrupted([&] { return ::open(at.path.c_str(), flags | extra, options.mode); }));
-  }
+  // A file that this open makes needs no check.
+  const bool checks = !options.any_type && !(options.create && options.exclusive);
+  Descriptor descriptor(checks ? open_without_wait(at, options, flags)
+                               : open_file_descriptor(at, options, flags));
   if (!descriptor.valid()) {
+    // Of a socket, and of a FIFO that nobody reads.
+    if (checks && errno == ENXIO) return not_regular(at, "socket or FIFO");
     return errno_status(errno, options.create ? "create" : "open", at.display());
   }
+  if (checks) SCR_RETURN_IF_ERROR(check_regular(at, descriptor.get(), flags));
   return std::unique_ptr<File>(std::make_unique<RealFile>(std::move(descriptor), at.display()));
 }
 

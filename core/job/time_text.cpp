@@ -58,16 +58,22 @@ bool parse_clock(std::string_view text, std::tm& time) {
   return true;
 }
 
+int days_of(int year, int month) {
+  constexpr std::array<int, 12> kDays = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+  const bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+  return month == 2 && leap ? 29 : kDays.at(static_cast<std::size_t>(month) - 1);
+}
+
+// mktime() would take a day that the month does not have for one of the next month.
 bool parse_date(std::string_view text, std::tm& time) {
   const auto pieces = text::split(text, '-');
   if (pieces.size() != 3) return false;
   const auto year = text::parse_uint(pieces[0]);
   const auto month = text::parse_uint(pieces[1]);
   const auto day = text::parse_uint(pieces[2]);
-  if (!year || *year < 1970 || *year > 9999 || !month || *month < 1 || *month > 12 || !day ||
-      *day < 1 || *day > 31) {
-    return false;
-  }
+  if (!year || *year < 1970 || *year > 9999 || !month || *month < 1 || *month > 12) return false;
+  const int days = days_of(static_cast<int>(*year), static_cast<int>(*month));
+  if (!day || *day < 1 || *day > static_cast<std::uint64_t>(days)) return false;
   time.tm_year = static_cast<int>(*year) - 1900;
   time.tm_mon = static_cast<int>(*month) - 1;
   time.tm_mday = static_cast<int>(*day);

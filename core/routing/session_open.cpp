@@ -61,7 +61,8 @@ Status no_swmr(std::string_view absolute) {
 
 Result<Session::Opened> Session::open_plain(std::string_view name, const OpenOptions& options) {
   OpenOptions plain = options;
-  plain.no_follow = false;  // the user's own path
+  plain.no_follow = false;  // the user's own path, to whatever it leads
+  plain.any_type = true;
   SCR_ASSIGN_OR_RETURN(auto file, fs_.open(std::string(name), plain));
   return Opened{std::move(file), nullptr, std::nullopt};
 }

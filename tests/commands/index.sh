@@ -130,6 +130,114 @@ has '^ *1 .* damaged '
 has ' c$'
 cp "$work/summary" .scr/scr.dataset.1/summary.scr
 
+echo "-- wrong use"
+for action in --verify --drop --delete --add --extract --clear-failed --current --file --find --prefix; do
+  run 2 scr_index $action ''
+  has 'an argument is empty'
+done
+run 2 scr_index ''
+run 2 scr_index --diff a ''
+run 2 scr_index --verify a c
+has "'c' is one name too many for --verify"
+run 2 scr_index a --verify c
+has "'a' is one name too many for --verify"
+run 2 scr_index --list a
+run 2 scr_index --current a c
+run 0 scr_index --current
+has '^a$'
+run 2 scr_index --repair
+has '--repair needs --verify'
+run 2 scr_index --check --repair
+has '--repair is not for --check'
+run 2 scr_index a --to out/a
+has '--to needs --extract'
+run 2 scr_index --dry-run
+has '--dry-run needs --clean'
+run 2 scr_index --verify a --file 'a*'
+run 2 scr_index --file 'a*'
+run 2 scr_index a --find 'time>0'
+run 0 scr_index --list
+
+echo "-- no file matches"
+run 1 scr_index --check --file '['
+has "^scr_index: no file matches '\['"
+run 1 scr_index --check a --file zz
+has_not ' right'
+run 1 scr_index --check --file zz --json
+json 'all(one["checked"] == [] for one in data)'
+run 0 scr_index --check --file 'a*'
+has "^c: no file matches 'a\*'"
+has '^a: 1 file'
+run 1 scr_index --diff a c --file zz
+has "no file matches 'zz'"
+run 1 scr_index --extract a --file 'nomatch*' --to out/nothing
+has "no file matches 'nomatch\*'"
+[[ ! -e out/nothing ]] && ok || not_ok "nothing was extracted, to a directory"
+run 1 scr_index a --file zz
+has "no file matches 'zz'"
+
+echo "-- a prefix directory that is none"
+run 1 scr_index --prefix "$work/none"
+has "'$work/none': No such file"
+run 1 scr_index --prefix "$prefix/a.h5" --verify-all
+has "'$prefix/a.h5': Not a directory"
+mkdir "$work/empty"
+run 0 scr_index --prefix "$work/empty" --no-cache --json
+json 'data == []'
+
+echo "-- what is no regular file is damage, and nobody waits for it"
+# in_place_of FILE COMMAND...: with a FIFO there.
+in_place_of() {
+  mv "$1" "$work/kept" && mkfifo "$1"
+  shift
+  run 1 timeout 60 "$@"
+  has 'is not a regular file'
+}
+put_back() { rm -r "$1" && mv "$work/kept" "$1"; }
+in_place_of "$container" scr_index --verify c
+run 1 timeout 60 scr_index --check c
+run 1 timeout 60 scr_index --extract c --to out/fifo
+put_back "$container"
+in_place_of .scr/scr.dataset.1/summary.scr scr_index --verify a
+run 0 timeout 60 scr_index
+has '^ *1 .* damaged '
+put_back .scr/scr.dataset.1/summary.scr
+in_place_of a.h5 scr_index --verify a
+put_back a.h5
+in_place_of .scr/index.scr scr_index
+has 'index.scr'
+put_back .scr/index.scr
+mv .scr/index.scr "$work/kept"
+mkdir .scr/index.scr
+run 1 scr_index
+has 'index.scr.* is not a regular file'
+put_back .scr/index.scr
+mv .scr/index.scr.lock "$work/kept"
+mkdir .scr/index.scr.lock
+run 1 scr_index --current a
+has 'index.scr.lock.*Is a directory'
+put_back .scr/index.scr.lock
+run 0 scr_index --check
+
+echo "-- parity"
+mkdir "$work/parity"
+cd "$work/parity" || exit 1
+SCR_PREFIX=$work/parity SCR_JOB_ID=parity SCR_USE_CONTAINERS=1 SCR_CONTAINER_PARITY=1 write 0.5 p.h5
+run 0 scr_index --check --no-cache
+has '^p: 1 file\(s\).*are right'
+parity=$(find .scr -name 'ctr.parity.0.scr')
+printf 'garbage' | dd of="$parity" bs=1 seek=2000 conv=notrunc 2> /dev/null
+run 1 scr_index --check --no-cache
+has "^p: parity: .*${parity##*/}"
+has_not 'are right$'
+rm "$parity"
+run 1 scr_index --check --no-cache --json
+json 'data[0]["damaged"] == 0 and len(data[0]["parity_problems"]) == 1'
+run 0 scr_index --check --no-cache --file 'p*'
+run 0 scr_index --verify p --repair
+run 0 scr_index --check --no-cache
+cd "$prefix" || exit 1
+
 echo "-- where HDF5 is missing or cannot be loaded"
 mkdir "$work/lib"
 cp "$build"/lib/libscr_base.so.0* "$work/lib"

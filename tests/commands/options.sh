@@ -67,6 +67,10 @@ json 'len(data) == 3'
 run 1 scr_flush_file --need-flush 2
 run 0 scr_flush_file --need-flush 3
 
+run 3 scr_flush_file --dir "$work/agent"
+has "cannot use '$work/agent': Not a directory"
+run 0 scr_flush_file --dir "$work/none"
+
 echo "-- hash files"
 run 0 scr_print_hash_file --tree "$SCR_PREFIX/.scr/index.scr"
 has '\+- '
@@ -92,6 +96,28 @@ run 0 scr_halt --prefix "$SCR_PREFIX" --remove
 run 1 scr_retries_halt --json --prefix "$SCR_PREFIX"
 json 'data == {"halt": False}'
 
+# Days that the month does not have, and numbers that are none.
+run 2 scr_halt --prefix "$SCR_PREFIX" --before 2026-02-30
+has "'2026-02-30' is not a time"
+run 2 scr_halt --prefix "$SCR_PREFIX" --checkpoints 0
+has "--checkpoints: '0' is not a number above 0"
+run 2 scr_halt --prefix "$SCR_PREFIX" --seconds -1
+has "--seconds: '-1' is not a number of 0 or more"
+run 2 scr_halt --prefix "$SCR_PREFIX" --seconds nan
+# A halt file that nobody can read is told with what takes it away.
+for damage in 'echo garbage >' mkfifo; do
+  rm "$SCR_PREFIX/.scr/halt.scr"
+  eval "$damage $SCR_PREFIX/.scr/halt.scr"
+  run 1 timeout 60 scr_halt --prefix "$SCR_PREFIX" --checkpoints 3
+  has "halt.scr.*'scr_halt --unset' takes it away"
+  SCR_JOB_ID=halted run 4 timeout 60 mpiexec -n 1 "$build/tests/native_app" 1 1 100
+  has "halt.scr.*'scr_halt --unset' takes it away"
+  run 0 timeout 60 scr_halt --prefix "$SCR_PREFIX" --unset
+  has 'the halt file was damaged, and is made anew: .*halt.scr'
+  run 0 timeout 60 scr_halt --prefix "$SCR_PREFIX" --list
+  has_not 'damaged|CheckpointsLeft'
+done
+
 echo "-- the log"
 run 0 scr_log_event --prefix "$SCR_PREFIX" --type flush --dset 2 --name 'step 2' --secs 1.5 --bytes 4000 --files 2 --failed \
   --note 'by hand' --jobid options --run tester
@@ -104,6 +130,17 @@ json 'data["files"] == 2 and data["bytes"] == 4000 and "tester" in str(data) and
 run 0 scr_ckpt_interval --prefix "$SCR_PREFIX" --cost 50 --mtbf 10000 --restart 100 --json
 json 'data["daly_seconds"] > 0 and "100" in str(data)'
 
+run 2 scr_ckpt_interval --prefix "$SCR_PREFIX" --cost 0
+has "--cost: '0' is not a number above 0"
+run 2 scr_ckpt_interval --prefix "$SCR_PREFIX" --cost nan --mtbf 10000
+for wrong in '-L -5' '-L nan' '-B -1' '-F -1'; do
+  # shellcheck disable=SC2086
+  run 2 scr_log_event --prefix "$SCR_PREFIX" --type flush $wrong
+  has 'is not a number of 0 or more'
+done
+run 1 scr_log_event --prefix "$work/none" --type flush
+has "$work/none': No such file"
+[[ ! -e none ]] && ok || not_ok "scr_log_event made a prefix directory"
 run 0 scr_log_event --prefix "$SCR_PREFIX" --type 'node failure' --down 'n[3-4]' --failed --jobid options
 run 0 tail -n 1 "$SCR_PREFIX/.scr/log.jsonl"
 json 'data["down_nodes"] == ["n3", "n4"] and data["ok"] is False'
@@ -111,6 +148,9 @@ run 0 scr_ckpt_interval --prefix "$SCR_PREFIX" --job options --cost 50 --mtbf 10
 json 'data["daly_seconds"] > 0'
 run 0 scr_report --prefix "$SCR_PREFIX" --mtbf 4321 --json
 json '"4321" in str(data)'
+run 2 scr_report --prefix "$SCR_PREFIX" --output "$work/adir/"
+has "adir/' names a directory"
+[[ ! -e adir ]] && ok || not_ok "scr_report wrote to the name of a directory"
 SCR_JOB_ID=options run 0 scr_report --prefix "$SCR_PREFIX" --json
 json '"runs" in data and "bandwidth" in data'
 echo "-- ready to run"
@@ -155,6 +195,27 @@ json 'data["ok"] and data["runs"] == 5 and len(data["nodes"]) == 4 and data["rou
 json 'data["redundancy"][0]["type"] == "RS" and "2 nodes in each set of 4" in data["redundancy"][0]["survives"]'
 json 'data["command"][0] == "mpiexec"'
 run 2 scr_run --json -- true
+# What is no option is not left out, wherever it is before the command.
+run 2 scr_run --no-postrn -- true
+has '--no-postrn'
+run 2 scr_run --bogus --runs 2 -- true
+has '--bogus'
+run 2 scr_run --check --bogus -- true
+has '--bogus'
+run 2 scr_run --runz 3 -- true
+has '--runz'
+run 2 scr_run --check ---bogus -- true
+has "'---bogus' is neither an option of scr_run nor a program"
+run 2 scr_run --check -- --bogus
+has "'--bogus' is neither"
+run 2 scr_run --check
+has 'which program'
+run 2 scr_run --wait nan --no-postrun -- true
+has "--wait: 'nan' is not a number from 0 to 1e\+06"
+run 2 scr_run --wait -1 --no-postrun -- true
+# What follows the program's name is the program's.
+run 0 scr_run --outside --check --hdf5 none sh --bogus --runs 7
+has '^  sh --bogus --runs 7$'
 # Two nodes of one power supply fail together.
 cat > "$SCR_PREFIX/.scrconf" <<CONF
 GROUPS=$(hostname) POWER=a
@@ -199,6 +260,10 @@ SCR_JOB_ID=other run 0 scr_run --outside --runs 1 --transfer --no-postrun --hdf5
   mkdir -p $work/cache/$user/scr.other
   for i in \$(seq 80); do ls $work/cache/$user/scr.other/transfer_daemon.* && exit 0; sleep 0.1; done
   exit 9"
+# What is no directory will not become one.
+run 1 timeout 60 scr_transfer "$work/agent"
+has "agent.*Not a directory"
+run 1 timeout 60 scr_transfer "$work/agent/control"
 sleep 60 & sleeping=$!
 SCR_RUN_ID=someone sleep 60 & marked=$!
 run 0 scr_end_run --list someone

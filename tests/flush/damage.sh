@@ -25,7 +25,10 @@ expect_fallback() { # file
   expect_text "cannot fetch dataset 2 .*$1"
   text=$("$scr_index" -p "$SCR_PREFIX")
   check "$(grep -qE 'failed.*step 2' <<<"$text"; echo $?)" "the index does not say that the fetch failed: $text"
-  "$scr_index" -p "$SCR_PREFIX" --clear-failed "step 2" >/dev/null
+  # The fallback has made checkpoint 1 current.
+  text=$("$scr_index" -p "$SCR_PREFIX" --clear-failed "step 2")
+  check "$(grep -q "takes 'step 1'" <<<"$text"; echo $?)" "--clear-failed does not tell the restart: $text"
+  check "$(grep -q "scr_index --current 'step 2'" <<<"$text"; echo $?)" "--clear-failed names no command: $text"
   "$scr_index" -p "$SCR_PREFIX" --current "step 2" >/dev/null
 }
 

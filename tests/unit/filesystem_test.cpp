@@ -97,7 +97,7 @@ TEST_F(RealFileTest, NamesActionPathAndCauseInAnError) {
   EXPECT_EQ(missing.status().errno_value(), ENOENT);
   EXPECT_EQ(missing.status().message(),
             "cannot open '" + root_ / "missing" + "': No such file or directory");
-  EXPECT_THAT(read(root_.path()), HasSubstr("Is a directory"));
+  EXPECT_THAT(read(root_.path()), HasSubstr("not a regular file, but a directory"));
 }
 
 TEST_F(RealFileTest, IsNotCreatedOverAnExistingOne) {
@@ -177,6 +177,60 @@ TEST_F(RealFileTest, MayBeClosedTwice) {
 TEST_F(RealFileTest, IsNotInheritedByChildPrograms) {
   const auto file = open(root_ / "f", OpenOptions::create_new());
   EXPECT_TRUE(::fcntl(file->descriptor(), F_GETFD) & FD_CLOEXEC);
+}
+
+// --- what is no file
+
+// What is no regular file cannot be one of h5scr's own.
+class OtherThanAFile : public FileSystemTest {
+ protected:
+  void SetUp() override { ::alarm(60); }  // an open that waits ends the test
+  void TearDown() override { ::alarm(0); }
+
+  std::string fifo() {
+    const std::string path = root_ / "fifo";
+    EXPECT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    return path;
+  }
+  void expect_refused(const At& at, const OpenOptions& options) {
+    const auto file = fs_.open(at, options);
+    EXPECT_EQ(file.status().code(), StatusCode::kCorrupt) << file.status().message();
+    EXPECT_THAT(std::string(file.status().message()), HasSubstr("is not a regular file"));
+    EXPECT_THAT(std::string(file.status().message()), HasSubstr(at.display()));
+  }
+};
+
+TEST_F(OtherThanAFile, IsRefusedWithoutAWaitForItsOtherEnd) {
+  const std::string path = fifo();
+  OpenOptions write;
+  write.access = OpenOptions::Access::kWrite;
+  for (const OpenOptions& options :
+       {OpenOptions::read(), OpenOptions::read_write(), OpenOptions::create_truncate(), write}) {
+    expect_refused(path, options);
+    expect_refused({*open_root(), "fifo"}, options);
+  }
+  EXPECT_EQ(fs_.read_file(path).status().code(), StatusCode::kCorrupt);
+}
+
+TEST_F(OtherThanAFile, IsRefusedAlsoIfItCanBeRead) {
+  expect_refused("/dev/zero", OpenOptions::read());
+  expect_refused(root_.path(), OpenOptions::read());
+}
+
+TEST_F(OtherThanAFile, IsOpenedAsTheSystemDoesIfAskedFor) {
+  OpenOptions options = OpenOptions::read_write();
+  options.any_type = true;
+  EXPECT_NE(open("/dev/null", options), nullptr);
+  EXPECT_NE(open(fifo(), options), nullptr);
+}
+
+TEST_F(RealFileTest, WaitsInItsReadsAndWritesAsAnyOther) {
+  OpenOptions options = OpenOptions::create_truncate();
+  options.append = true;
+  const auto file = open(root_ / "f", options);
+  const int flags = ::fcntl(file->descriptor(), F_GETFL);
+  EXPECT_EQ(flags & O_NONBLOCK, 0);
+  EXPECT_EQ(flags & (O_APPEND | O_ACCMODE), O_APPEND | O_RDWR);
 }
 
 // --- locks

@@ -185,7 +185,27 @@ TEST_F(HaltFileOnDisk, ADamagedFileIsAnErrorThatNamesIt) {
   EXPECT_EQ(read.status().code(), StatusCode::kCorrupt);
   EXPECT_THAT(std::string(read.status().message()),
               HasSubstr(at_.path + "' is not a valid halt file: key 'ExitAfter'"));
+  EXPECT_THAT(std::string(read.status().message()), HasSubstr("'scr_halt --unset' takes it away"));
   EXPECT_FALSE(update_halt_file(fs_, at_, [](auto&) {}).ok());
+}
+
+TEST_F(HaltFileOnDisk, ADamagedFileIsReplacedIfAskedFor) {
+  const std::string_view garbage = "garbage";
+  Hash no_number;
+  no_number.set_value("ExitAfter", "soon");
+  for (const bool is_hash : {false, true}) {
+    ASSERT_TRUE((is_hash ? write_hash_file(fs_, at_, no_number, Durability::kVolatile)
+                         : fs_.write_file_atomically(at_, std::as_bytes(std::span(garbage)), false))
+                    .ok());
+    Status damage;
+    ASSERT_TRUE(update_halt_file(
+                    fs_, at_, [](auto&) {}, &damage)
+                    .ok());
+    EXPECT_THAT(std::string(damage.message()), HasSubstr(at_.path));
+    const auto read = read_halt_file(fs_, at_);
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    EXPECT_EQ(*read, HaltConditions());
+  }
 }
 
 TEST_F(HaltFileOnDisk, NoChangeOfSeveralProcessesIsLost) {

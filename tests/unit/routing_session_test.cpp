@@ -64,6 +64,14 @@ TEST_F(SessionTest, ReadingAloneHasNoSideEffects) {
   EXPECT_FALSE(std::filesystem::exists(name(".scr")));
 }
 
+// What the program asks the system for it gets, also if it is no regular file.
+TEST_F(SessionTest, WhatIsNoRegularFileIsOpenedAsWithoutH5scr) {
+  ASSERT_EQ(::mkfifo(name("fifo").c_str(), 0600), 0);
+  Session session(file_system());
+  EXPECT_TRUE(session.open("/dev/null", OpenOptions::read_write()).ok());
+  EXPECT_TRUE(session.open(name("fifo"), OpenOptions::read_write()).ok());
+}
+
 TEST_F(SessionTest, AnUpdateIsANewVersionAndTheOldFileStaysWhole) {
   Session session(file_system());
   write(session, "a.h5", "one");

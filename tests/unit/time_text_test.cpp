@@ -48,6 +48,15 @@ TEST_F(TimeText, DateAndTime) {
   EXPECT_EQ(format_time(kNoon), "2026-03-01T12:00:00");
 }
 
+TEST_F(TimeText, OnlyDaysThatTheMonthHas) {
+  for (const char* text : {"2026-02-29", "2026-02-30 12:00", "2026-04-31", "2100-02-29"}) {
+    EXPECT_FALSE(parse_time(text, kNoon).ok()) << text;
+  }
+  for (const char* text : {"2028-02-29", "2000-02-29", "2026-12-31", "2026-04-30"}) {
+    EXPECT_TRUE(parse_time(text, kNoon).ok()) << text;
+  }
+}
+
 TEST_F(TimeText, RefusesWhatIsNoTime) {
   for (const char* text : {"", "x", "25:00", "12:60", "13pm", "0pm", "5", "@", "@-1", "+", "+x",
                            "+99999999999999999", "2026-13-01", "2026-03-01 x", "1:2:3:4"}) {

@@ -1,5 +1,6 @@
 // `scr_index --add` of what a scavenge had brought to the prefix directory when the nodes went
 // away.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +8,7 @@
 #include "flush/clean_up.hpp"
 #include "flush/flush.hpp"
 #include "tests/unit/scavenge_damage.hpp"
+#include "tests/unit/temporary_directory.hpp"
 #include "tools/index/dataset_files.hpp"
 #include "tools/index/index_changes.hpp"
 
@@ -151,6 +153,57 @@ TEST(AddToIndex, WhatIsNoDatasetDirectoryIsRefused) {
   std::filesystem::create_directories(job.dataset_path("scr.dataset.9"));
   for (const char* name : {"scr.dataset.9", "scr.dataset.8", "../run"})
     EXPECT_FALSE(add_dataset(real_file_system(), job.prefix(), name).ok()) << name;
+}
+
+// Two checkpoints, of which the newer one could not be fetched.
+class ClearFailed : public ::testing::Test {
+ protected:
+  void make_index(const std::string& current, bool complete = true) {
+    std::filesystem::create_directories(root_ / ".scr");
+    const Status made = flush::update_index(fs_, root_.path(), [&](flush::Index& index) {
+      for (int id : {1, 2}) {
+        flush::IndexEntry entry;
+        entry.directory = fmt::format("scr.dataset.{}", id);
+        entry.dataset.id = entry.dataset.checkpoint = id;
+        entry.dataset.name = fmt::format("step {}", id);
+        entry.dataset.ranks = 1;
+        entry.complete = id == 1 || complete;
+        if (id == 2) entry.failed = {"2026-01-02T03:04:05"};
+        index.put(entry);
+      }
+      index.set_current(current);
+      return Status();
+    });
+    ASSERT_TRUE(made.ok()) << made.message();
+  }
+  RestartAfterClear clear() {
+    const auto after = clear_failed(fs_, root_.path(), "2");
+    EXPECT_TRUE(after.ok()) << after.status().message();
+    return after.ok() ? *after : RestartAfterClear();
+  }
+
+  FileSystem& fs_ = real_file_system();
+  testing::TemporaryDirectory root_;
+};
+
+TEST_F(ClearFailed, ARestartTakesItIfItIsCurrent) {
+  make_index("scr.dataset.2");
+  const RestartAfterClear after = clear();
+  EXPECT_EQ(after.cleared, "step 2");
+  EXPECT_EQ(after.restart, "step 2");
+  EXPECT_FALSE(after.passes_over);
+}
+
+TEST_F(ClearFailed, ARestartPassesItOverIfARunFellBackToAnOlderOne) {
+  make_index("scr.dataset.1");
+  const RestartAfterClear after = clear();
+  EXPECT_EQ(after.restart, "step 1");
+  EXPECT_TRUE(after.passes_over);
+}
+
+TEST_F(ClearFailed, OneThatIsNotCompleteIsNeverTaken) {
+  make_index("scr.dataset.1", /*complete=*/false);
+  EXPECT_FALSE(clear().passes_over);
 }
 
 }  // namespace

@@ -140,8 +140,19 @@ Result<IndexEntry> current_dataset(FileSystem& fs, const std::string& prefix) {
   return *entry;
 }
 
-Status clear_failed(FileSystem& fs, const std::string& prefix, const std::string& name) {
-  return change(fs, prefix, name, [](Index&, IndexEntry& entry) { entry.failed.clear(); });
+Result<RestartAfterClear> clear_failed(FileSystem& fs, const std::string& prefix,
+                                       const std::string& name) {
+  RestartAfterClear after;
+  SCR_RETURN_IF_ERROR(change(fs, prefix, name, [&](Index& index, IndexEntry& entry) {
+    entry.failed.clear();
+    after = {.cleared = entry.dataset.name};
+    const auto candidates = index.restart_candidates();
+    if (!candidates.empty()) after.restart = candidates.front()->dataset.name;
+    // Entries are in order, newest first.
+    const bool older = candidates.empty() || candidates.front() > &entry;
+    after.passes_over = older && entry.complete && entry.dataset.is_checkpoint();
+  }));
+  return after;
 }
 
 Status drop_dataset(FileSystem& fs, const std::string& prefix, const std::string& name) {

@@ -28,7 +28,17 @@ Result<BuiltIndex> build_index(FileSystem& fs, const std::string& prefix);
 Status set_current(FileSystem& fs, const std::string& prefix, const std::string& name);
 // The current dataset; kNotFound if there is none.
 Result<flush::IndexEntry> current_dataset(FileSystem& fs, const std::string& prefix);
-Status clear_failed(FileSystem& fs, const std::string& prefix, const std::string& name);
+
+// What a restart begins with once a dataset may be fetched again.
+struct RestartAfterClear {
+  std::string cleared = {};  // the dataset's name
+  std::string restart = {};  // of the checkpoint that is taken; empty if there is none
+  // The one that was cleared is a newer checkpoint, and is not taken: a run that fell back has made
+  // an older one current meanwhile.
+  bool passes_over = false;
+};
+Result<RestartAfterClear> clear_failed(FileSystem& fs, const std::string& prefix,
+                                       const std::string& name);
 // Its files stay.
 Status drop_dataset(FileSystem& fs, const std::string& prefix, const std::string& name);
 Status delete_dataset_and_files(FileSystem& fs, const std::string& prefix, const std::string& name);

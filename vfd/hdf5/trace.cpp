@@ -85,7 +85,8 @@ std::atomic<Trace*> active_trace = nullptr;  // never destroyed: files are close
 void start_trace(std::string_view pattern) {
   if (pattern.empty() || active_trace != nullptr) return;
   OpenOptions options = OpenOptions::create_truncate();
-  options.no_follow = false;  // the user's own path
+  options.no_follow = false;  // the user's own path, to whatever it leads
+  options.any_type = true;
   auto file = file_system().open(file_name(pattern), options);
   if (!file.ok()) {
     log::warning("no trace of the driver's calls (SCR_VFD_TRACE): {}", file.status().message());
