@@ -86,7 +86,7 @@ Status Runtime::open_job() {
     run_event_ = log_.begin(EventType::kRun);
     limits_ = job_limits(c.job().job_id, static_cast<std::int64_t>(config.get_uint("SCR_END_TIME")),
                          config.get_double("SCR_HALT_SECONDS"));
-    status = clear_finalize_called(c.fs(), halt_file()).status();
+    status = make_room_for([&] { return clear_finalize_called(c.fs(), halt_file()).status(); });
   }
   SCR_RETURN_IF_ERROR(agree(c.world(), status, "reading the halt file"));
   if (auto reason = halt_reason(false); reason && config.get_bool("SCR_HALT_EXIT"))
