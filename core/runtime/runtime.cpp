@@ -118,6 +118,16 @@ Status Runtime::finalize() {
   return flushed.ok() ? status : flushed;
 }
 
+void Runtime::withdraw() {
+  settle(flusher_->wait());
+  if (context_->rank() == 0) {
+    log_.end(compute_event_);
+    give_sign_of_life(false);
+    log_.end(run_event_, {.ok = true});
+  }
+  context_->world().barrier();
+}
+
 std::optional<std::string> Runtime::halt_reason(bool count) {
   std::string reason;
   if (context_->rank() == 0) {

@@ -50,6 +50,8 @@ class Runtime {
                                                 const std::string& host, const RunOptions& options);
   // Ends the run and leaves the reason in the halt file. The object is of no use afterwards.
   Status finalize();
+  // Ends it without a flush or a reason to halt: another runtime of this process takes over.
+  void withdraw();
 
   // --- writing (runtime_write.cpp)
 
@@ -179,6 +181,7 @@ class Runtime {
 
   // --- flush (runtime_flush.cpp)
 
+  bool is_native(const DatasetDescriptor& dataset);
   Status flush_dataset(const DatasetDescriptor& dataset, bool background);
   Status flush_if_due();
   void settle(const std::vector<FlushOutcome>& outcomes);

@@ -9,8 +9,22 @@
 
 namespace scr {
 
+// Collective: written by a program that calls SCR_*, whose SCR_Init in this process may still come.
+bool Runtime::is_native(const DatasetDescriptor& dataset) {
+  const auto entries = own_entries(dataset);
+  return context_->world().any_true(std::ranges::any_of(entries, [](const FilemapEntry* entry) {
+    const auto descriptor = flush::FlushDescriptor::of(*entry);
+    return descriptor.ok() && !descriptor->keep_newer;
+  }));
+}
+
+// A flush of the native API is left to it: it has settings of its own.
 void Runtime::resume_flushes() {
   for (const DatasetDescriptor& dataset : std::exchange(to_resume_, {})) {
+    if (context_->transparent() && is_native(dataset)) {
+      if (context_->rank() == 0) cut_flushes_.push_back(dataset);
+      continue;
+    }
     Status flushed = flush_dataset(dataset, /*background=*/false);
     if (!flushed.ok() && context_->rank() == 0) log::warning("{}", flushed.message());
   }
