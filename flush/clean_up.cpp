@@ -205,21 +205,19 @@ Result<std::optional<Intent>> take_up(FileSystem& fs, const std::string& prefix,
   return std::optional<Intent>(std::move(intent));
 }
 
-Status clean_up(FileSystem& fs, const std::string& prefix, std::span<const std::int64_t> keep) {
-  SCR_ASSIGN_OR_RETURN(auto names, dataset_directories(fs, prefix));
-  SCR_ASSIGN_OR_RETURN(Index index, read_index(fs, prefix));
-  SCR_RETURN_IF_ERROR(remove_stray_temporaries(fs, prefix + "/.scr"));
+Result<std::vector<CutFlush>> find_cut(
+    FileSystem& fs, const std::string& prefix,
+    const std::function<bool(const DatasetDescriptor&)>& is_unwanted) {
+  SCR_ASSIGN_OR_RETURN(const auto names, dataset_directories(fs, prefix));
+  SCR_ASSIGN_OR_RETURN(const Index index, read_index(fs, prefix));
+  std::vector<CutFlush> found;
   for (const std::string& name : names) {
     const std::string directory = prefix + "/.scr/" + name;
     if (index.find_directory(name) != nullptr) continue;
-    auto owner = read_intent(fs, directory);
-    if (owner.status().code() == StatusCode::kNotFound)
-      SCR_RETURN_IF_ERROR(remove_nobodys(fs, directory));
+    const auto owner = read_intent(fs, directory);
     if (owner.status().is_transient()) return owner.status();
-    if (!owner.ok() || std::find(keep.begin(), keep.end(), owner->dataset.created) != keep.end()) {
-      continue;
-    }
-    SCR_ASSIGN_OR_RETURN(bool committed, is_committed(fs, directory));
+    if (!owner.ok() || !is_unwanted(owner->dataset)) continue;
+    SCR_ASSIGN_OR_RETURN(const bool committed, is_committed(fs, directory));
     if (committed) continue;
     SCR_ASSIGN_OR_RETURN(const bool whole, can_be_added(fs, prefix, name, owner->dataset, index));
     if (whole) {
@@ -229,14 +227,44 @@ Status clean_up(FileSystem& fs, const std::string& prefix, std::span<const std::
           owner->dataset.id, owner->dataset.name, prefix, name);
       continue;
     }
-    log::info("removing what is left of the flush of dataset {} ('{}')", owner->dataset.id,
-              owner->dataset.name);
-    Status status = remove_begun(fs, prefix, name, owner->dataset);
+    found.push_back({name, owner->dataset});
+  }
+  return found;
+}
+
+Status remove_cut(FileSystem& fs, const std::string& prefix, std::span<const CutFlush> flushes) {
+  for (const CutFlush& cut : flushes) {
+    log::info("removing what is left of the flush of dataset {} ('{}')", cut.dataset.id,
+              cut.dataset.name);
+    const Status status = remove_begun(fs, prefix, cut.directory, cut.dataset);
     if (status.is_transient()) return status;
     if (!status.ok())
       log::warning("{}", status.message());  // somebody keeps files there: no reason to stop
   }
   return {};
+}
+
+Status remove_cut_of(FileSystem& fs, const std::string& prefix, const DatasetDescriptor& dataset) {
+  SCR_ASSIGN_OR_RETURN(const auto cut, find_cut(fs, prefix, [&](const DatasetDescriptor& found) {
+                         return found.id == dataset.id && found.created == dataset.created;
+                       }));
+  return remove_cut(fs, prefix, cut);
+}
+
+Status clean_up(FileSystem& fs, const std::string& prefix, std::span<const std::int64_t> keep) {
+  SCR_ASSIGN_OR_RETURN(const auto names, dataset_directories(fs, prefix));
+  SCR_ASSIGN_OR_RETURN(const Index index, read_index(fs, prefix));
+  SCR_RETURN_IF_ERROR(remove_stray_temporaries(fs, prefix + "/.scr"));
+  for (const std::string& name : names) {
+    const std::string directory = prefix + "/.scr/" + name;
+    if (index.find_directory(name) != nullptr) continue;
+    if (read_intent(fs, directory).status().code() == StatusCode::kNotFound)
+      SCR_RETURN_IF_ERROR(remove_nobodys(fs, directory));
+  }
+  SCR_ASSIGN_OR_RETURN(const auto cut, find_cut(fs, prefix, [&](const DatasetDescriptor& found) {
+                         return std::ranges::find(keep, found.created) == keep.end();
+                       }));
+  return remove_cut(fs, prefix, cut);
 }
 
 }  // namespace scr::flush

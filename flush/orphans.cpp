@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/base/path.hpp"
 #include "flush/dataset_directory.hpp"
 #include "flush/flush.hpp"
@@ -60,12 +62,14 @@ std::string name_end_of(const std::string& name) {
   return sound ? name.substr(start) : std::string();
 }
 
-// Endings of names that belong to somebody: of each dataset directory, whatever its state. One
-// whose files cannot be read may be anybody's, which is an error.
-Result<std::set<std::string>> wanted_name_ends(FileSystem& fs, const std::string& prefix) {
+// Endings of names that belong to somebody: of each dataset directory, whatever its state, but for
+// those of `cut`. One whose files cannot be read may be anybody's, which is an error.
+Result<std::set<std::string>> wanted_name_ends(FileSystem& fs, const std::string& prefix,
+                                               std::span<const CutFlush> cut) {
   std::set<std::string> ends;
   SCR_ASSIGN_OR_RETURN(const auto names, dataset_directories(fs, prefix));
   for (const std::string& name : names) {
+    if (std::ranges::find(cut, name, &CutFlush::directory) != cut.end()) continue;
     const std::string directory = prefix + "/.scr/" + name;
     const auto intent = read_intent(fs, directory);
     const auto summary = read_summary(fs, directory);
@@ -86,11 +90,13 @@ Result<std::set<std::string>> wanted_name_ends(FileSystem& fs, const std::string
 
 }  // namespace
 
-Result<std::vector<StrayFile>> find_strays(FileSystem& fs, const std::string& prefix) {
-  SCR_ASSIGN_OR_RETURN(const auto wanted, wanted_name_ends(fs, prefix));
+Result<std::vector<StrayFile>> find_strays(FileSystem& fs, const std::string& prefix,
+                                           std::span<const CutFlush> cut) {
+  SCR_ASSIGN_OR_RETURN(const auto wanted, wanted_name_ends(fs, prefix, cut));
   SCR_ASSIGN_OR_RETURN(const auto opened, fs.open_directory(prefix, /*no_follow=*/false));
   std::vector<StrayFile> strays;
   std::vector<std::string> left = {"."};
+  for (const CutFlush& flush : cut) left.push_back(".scr/" + flush.directory);  // its containers
   while (!left.empty()) {
     const std::string directory = std::move(left.back());
     left.pop_back();

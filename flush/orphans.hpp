@@ -11,6 +11,7 @@
 
 #include "core/base/dataset.hpp"
 #include "core/base/filesystem.hpp"
+#include "flush/clean_up.hpp"
 
 namespace scr::flush {
 
@@ -21,7 +22,7 @@ namespace scr::flush {
 Status remove_orphans(FileSystem& fs, const std::string& prefix,
                       const std::set<std::string>& directories, const DatasetDescriptor& dataset);
 
-// A temporary file of a dataset that is neither committed nor being flushed.
+// A temporary file of a dataset that is neither committed nor to be flushed on.
 struct StrayFile {
   std::string file;  // below the prefix directory
   std::uint64_t size = 0;
@@ -31,7 +32,10 @@ struct StrayFile {
 // only where ranks of nodes that are left wrote to. Nobody may be writing there (flush/save.hpp,
 // lock_prefix): a dataset that bypasses the cache has no other name while it is written. No
 // symbolic link is followed.
-Result<std::vector<StrayFile>> find_strays(FileSystem& fs, const std::string& prefix);
+//
+// Those of flushes that were cut are somebody's, unless the caller gives them up: these are `cut`.
+Result<std::vector<StrayFile>> find_strays(FileSystem& fs, const std::string& prefix,
+                                           std::span<const CutFlush> cut = {});
 
 // Removes them, and the directories that we made for them. `removed` gets those that are gone.
 Status remove_strays(FileSystem& fs, const std::string& prefix,

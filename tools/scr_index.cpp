@@ -457,13 +457,17 @@ Status clear(FileSystem& fs, const Options& options) {
   return {};
 }
 
-// Temporary files that nobody lists any more.
+// Temporary files that nobody lists any more, and flushes that were cut: whoever takes one of these
+// up later begins it anew.
 Status clean(FileSystem& fs, const Options& options) {
   SCR_ASSIGN_OR_RETURN(const auto lock, scr::flush::lock_prefix(fs, options.prefix, {}));
-  SCR_ASSIGN_OR_RETURN(const auto strays, scr::flush::find_strays(fs, options.prefix));
+  SCR_ASSIGN_OR_RETURN(const auto cut,
+                       scr::flush::find_cut(fs, options.prefix, [](const auto&) { return true; }));
+  SCR_ASSIGN_OR_RETURN(const auto strays, scr::flush::find_strays(fs, options.prefix, cut));
   std::vector<scr::flush::StrayFile> gone;
-  const Status status =
+  Status status =
       options.dry_run ? Status() : scr::flush::remove_strays(fs, options.prefix, strays, gone);
+  if (status.ok() && !options.dry_run) status = scr::flush::remove_cut(fs, options.prefix, cut);
   if (options.dry_run) gone = strays;
   ordered_json json = {{"dry_run", options.dry_run}, {"files", ordered_json::array()}};
   std::uint64_t bytes = 0;

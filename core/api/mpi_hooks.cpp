@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/api/end_process.hpp"
+#include "core/api/program_references.hpp"
 #include "core/base/config_sources.hpp"
 #include "core/base/log.hpp"
 #include "core/mpi/mpi_communicator.hpp"
@@ -23,6 +24,7 @@
 #include "core/mpiio/open_files.hpp"
 #include "core/routing/file_hooks.hpp"
 #include "core/routing/session.hpp"
+#include "core/routing/shared_open.hpp"
 
 namespace {
 
@@ -33,7 +35,7 @@ constexpr int kLongestPause = 256;
 
 struct State {
   MPI_Comm program = MPI_COMM_WORLD;  // all ranks of this program
-  bool served = false;                // files are routed
+  bool served = false;                // files are routed, or may be later
   bool one_thread = true;             // MPI was told that one thread at a time calls it
   int pause = 1;                      // collective calls until the next look; the same on all ranks
   int since = 0;
@@ -134,6 +136,36 @@ std::vector<std::string> driver_settings() {
   return scr::config::split_settings(text);
 }
 
+// Collective over the program: starts the runtime for it.
+int serve() {
+  auto world = scr::MpiCommunicator::duplicate_of(state().program);
+  const int rank = world->rank();
+  const std::vector<std::string> calls = driver_settings();
+  auto runtime = scr::Runtime::start(scr::file_system(), std::move(world), scr::log::host_name(),
+                                     {.calls = calls, .mode = scr::config::Mode::kTransparent});
+  if (!runtime.ok()) {
+    if (rank == 0)
+      scr::log::warning("{}; files are opened as without h5scr", runtime.status().message());
+    Session::process().only_read();
+    state().served = false;
+    return -1;
+  }
+  Session::process().attach(std::move(*runtime), calls);
+  return 0;
+}
+
+// Collective over the program. One that is linked with the native API will call SCR_Init, and is
+// not to find that somebody has been at its cache with other settings than its own. But if it
+// restarts from files that it wrote without SCR_Init, it must be served from the beginning.
+bool waits_for_native_api() {
+  int waits = scr::refers_to("SCR_Init") ? 1 : 0;
+  int rank = 0;
+  PMPI_Comm_rank(state().program, &rank);
+  if (waits != 0 && rank == 0 && Session::process().has_files_elsewhere()) waits = 0;
+  PMPI_Allreduce(MPI_IN_PLACE, &waits, 1, MPI_INT, MPI_MIN, state().program);
+  return waits != 0;
+}
+
 int start() {
   try {
     state().program = program_communicator();
@@ -141,27 +173,40 @@ int start() {
       Session::process().only_read();
       return -1;
     }
-    auto world = scr::MpiCommunicator::duplicate_of(state().program);
     int level = MPI_THREAD_SINGLE;
     PMPI_Query_thread(&level);
     state().one_thread = level != MPI_THREAD_MULTIPLE;
-    const int rank = world->rank();
-    const std::vector<std::string> calls = driver_settings();
-    auto runtime = scr::Runtime::start(scr::file_system(), std::move(world), scr::log::host_name(),
-                                       {.calls = calls, .mode = scr::config::Mode::kTransparent});
-    if (!runtime.ok()) {
-      if (rank == 0)
-        scr::log::warning("{}; files are opened as without h5scr", runtime.status().message());
-      Session::process().only_read();
-      return -1;
-    }
-    Session::process().attach(std::move(*runtime), calls);
     state().served = true;
+    if (!waits_for_native_api()) return serve();
+    Session::process().wait_for_need();
     return 0;
   } catch (const std::exception& error) {
     scr::log::error("{}", error.what());
     return -1;
   }
+}
+
+// Collective, while SCR_Init has not been called: whether some process has written a file that is
+// to be protected.
+bool is_needed(MPI_Comm comm) {
+  int needed = Session::process().is_needed() ? 1 : 0;
+  PMPI_Allreduce(MPI_IN_PLACE, &needed, 1, MPI_INT, MPI_MAX, comm);
+  return needed != 0;
+}
+
+// Collective over the program, which is served from here on, although it is linked with the native
+// API: that may be switched off in this run.
+void serve_after_all() {
+  int rank = 0;
+  PMPI_Comm_rank(state().program, &rank);
+  if (rank == 0) {
+    scr::log::warning(
+        "the program is linked with the native API, but writes files of HDF5 or MPI-IO without "
+        "having called SCR_Init: they are protected from here on; files that are open already, or "
+        "were written before, are not");
+  }
+  Session::process().wait_no_more();
+  (void)serve();
 }
 
 // A halt condition holds: the run ends here, with everything flushed.
@@ -173,18 +218,34 @@ void exit_if_halted() {
   scr::end_process();
 }
 
+// The next look is after a pause that doubles while nothing happens.
+void plan_next_look(bool busy) {
+  state().pause = busy ? 1 : std::min(state().pause * 2, kLongestPause);
+  state().since = 0;
+}
+
+int look_for_need(MPI_Comm comm) {
+  try {
+    const bool needed = is_needed(comm == MPI_COMM_WORLD ? state().program : comm);
+    if (needed) serve_after_all();
+    plan_next_look(needed);
+  } catch (const std::exception& error) {
+    scr::log::error("{}", error.what());
+  }
+  return MPI_SUCCESS;
+}
+
 // One small reduction; an exception of ours must not reach the program.
 int look(MPI_Comm comm) {
   Session& session = Session::process();
+  if (session.waits()) return look_for_need(comm);
   Session::Vote votes = session.vote();
   if (comm == MPI_COMM_WORLD) comm = state().program;
   const int result = PMPI_Allreduce(MPI_IN_PLACE, votes.data(), static_cast<int>(votes.size()),
                                     MPI_INT64_T, MPI_MAX, comm);
   if (result != MPI_SUCCESS) return result;
   try {
-    const bool busy = session.decide(votes);
-    state().pause = busy ? 1 : std::min(state().pause * 2, kLongestPause);
-    state().since = 0;
+    plan_next_look(session.decide(votes));
   } catch (const std::exception& error) {
     scr::log::error("{}", error.what());
   }
@@ -280,7 +341,10 @@ bool has_all_ranks(MPI_Comm comm) {
   return size == world && has_same_group(comm);
 }
 
-bool is_at_work() { return Session::process().attached() && !Session::is_sealing(); }
+bool is_at_work() {
+  const Session& session = Session::process();
+  return (session.attached() || session.waits()) && !Session::is_sealing();
+}
 
 // Where several threads call MPI, only calls on MPI_COMM_WORLD have an order that all ranks share.
 int is_world(MPI_Comm comm) {
@@ -322,6 +386,15 @@ void closed(MPI_Comm file) {
   }
 }
 
+// A file of MPI-IO is about to be opened by all of `comm`. Where that is all of the program it can
+// be protected itself, else the next collective point is for those that follow.
+void opens(MPI_Comm comm, const scr::routing::SharedOpen& how) {
+  Session& session = Session::process();
+  if (!session.waits()) return;
+  session.note_need(how);
+  if (state().one_thread && has_all_ranks(comm) && is_needed(comm)) serve_after_all();
+}
+
 void (*end_of_mpi)() = nullptr;
 
 int self_is_freed(MPI_Comm /*comm*/, int /*key*/, void* /*value*/, void* /*state*/) {
@@ -345,8 +418,21 @@ int at_end(void (*end)()) {
   return 0;
 }
 
+// A program without a collective call after its files were written.
+void report_need() {
+  int rank = 0;
+  PMPI_Comm_rank(state().program, &rank);
+  if (is_needed(state().program) && rank == 0) {
+    scr::log::warning(
+        "the program is linked with the native API and did not call SCR_Init: its files of HDF5 or "
+        "MPI-IO were written as without h5scr");
+  }
+  Session::process().wait_no_more();
+}
+
 void finish() {
   publish();
+  if (Session::process().waits()) report_need();
   try {
     Session::process().finish();
   } catch (const std::exception& error) {
@@ -369,6 +455,6 @@ const scr_mpi_hooks* scr_get_mpi_hooks(int version) {
           reinterpret_cast<const unsigned long*>(&scr::mpiio::OpenFiles::process().unpublished()),
       .publish = publish,
       .files = &scr::mpiio::file_calls(
-          {.serves = serves, .kin = kin, .seals = close_seals, .reached = closed})};
+          {.serves = serves, .kin = kin, .opens = opens, .seals = close_seals, .reached = closed})};
   return version == SCR_MPI_HOOKS_VERSION ? &hooks : nullptr;
 }

@@ -16,8 +16,9 @@ extern "C" {
 
 typedef struct scr_mpi_hooks {
   int version;
-  /* After MPI_Init, collective over the program: starts the runtime. 0 if files are routed; if not,
-   * the reason has been said, and no other function is called but that which opens files. */
+  /* After MPI_Init, collective over the program: starts the runtime. 0 if files are routed, or may
+   * be later; if not, the reason has been said, and no other function is called but that which
+   * opens files. */
   int (*start)(void);
   /* Does MPI_Barrier on a communicator that holds all ranks of the program, and what is due there.
    */

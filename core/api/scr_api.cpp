@@ -207,8 +207,7 @@ int SCR_Init(void) {
   int initialized = 0;
   PMPI_Initialized(&initialized);
   if (initialized == 0) return refuse("SCR_Init", "must be called after MPI_Init");
-  scr::routing::Session::process().finish();  // a program that calls SCR_* does all by itself
-  scr::routing::Session::process().disable();
+  scr::routing::Session::process().give_way();
   const int result = guarded("SCR_Init", [] {
     auto runtime = Runtime::start(scr::file_system(), world_communicator(), scr::log::host_name(),
                                   {.calls = global().config_calls});

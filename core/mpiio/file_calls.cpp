@@ -84,6 +84,7 @@ int open_ours(MPI_Comm comm, const char* name, int amode, MPI_Info info, MPI_Fil
   std::shared_ptr<MpiCommunicator> copy = MpiCommunicator::duplicate_of(comm);
   Hints hints = collect_hints(*copy, info);
   const routing::SharedOpen how = how_to_open(name, amode, std::move(hints));
+  collective_points.opens(comm, how);
   auto opened = routing::open_shared(copy, how);
   if (!opened.ok()) return report_failed_open(*copy, opened.status());
   if (*opened == nullptr) return MPI_SUCCESS;

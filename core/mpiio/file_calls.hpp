@@ -3,6 +3,7 @@
 
 #include "core/mpi/datatype.hpp"
 #include "core/mpiio/file_calls.h"
+#include "core/routing/shared_open.hpp"
 
 namespace scr::mpiio {
 
@@ -18,6 +19,9 @@ struct CollectivePoints {
     bool first = false;  // this one is the first of them
   };
   Kin (*kin)(MPI_Comm comm);
+  // All processes of such a communicator are about to open a file: it may be the first that h5scr
+  // is needed for.
+  void (*opens)(MPI_Comm comm, const routing::SharedOpen& how);
   // Whether the close of a file that is opened on this communicator is one.
   bool (*seals)(MPI_Comm comm);
   // After such a close.

@@ -61,6 +61,16 @@ Result<std::optional<Marker>> MarkerStore::find(const std::string& relative) {
   return read_marker(fs_, path(relative));
 }
 
+Result<bool> MarkerStore::any() {
+  for (unsigned folder = 0; folder < kFolders; ++folder) {
+    const auto names = fs_.list(fmt::format("{}/.scr/markers/{:02}", prefix_, folder));
+    if (names.status().code() == StatusCode::kNotFound) continue;
+    SCR_RETURN_IF_ERROR(names.status());
+    if (!names->empty()) return true;
+  }
+  return false;
+}
+
 Status MarkerStore::sweep(int part, int parts, const std::function<bool(const Marker&)>& keep) {
   for (unsigned folder = 0; folder < kFolders; ++folder) {
     if (static_cast<int>(folder) % parts != part) continue;

@@ -37,6 +37,8 @@ class MarkerStore {
   // The marker of a name: the note, else a marker at the name, which the program may have renamed.
   Result<std::optional<Marker>> find(const std::string& relative);
 
+  // Whether there is any note.
+  Result<bool> any();
   // Calls `keep` for every note; where it says no, note and marker go. For one of `parts` processes
   // that share the work.
   Status sweep(int part, int parts, const std::function<bool(const Marker&)>& keep);

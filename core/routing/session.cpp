@@ -40,6 +40,11 @@ std::optional<Launched> launched_by_mpi() {
   return std::nullopt;
 }
 
+std::string configured_prefix(const config::Config& config) {
+  return normalize(config.get_path("SCR_PREFIX"),
+                   config::Environment::current().working_directory());
+}
+
 }  // namespace
 
 thread_local int Session::sealing_depth = 0;
@@ -121,10 +126,7 @@ const config::Config* Session::config() {
 
 const std::string& Session::prefix() {
   if (runtime_) return runtime_->context().job().prefix;
-  if (prefix_.empty()) {
-    prefix_ = normalize(config_->get_path("SCR_PREFIX"),
-                        config::Environment::current().working_directory());
-  }
+  if (prefix_.empty()) prefix_ = configured_prefix(*config_);
   return prefix_;
 }
 
@@ -137,6 +139,10 @@ std::string Session::host() const {
 bool Session::start_alone() {
   if (runtime_) return true;
   if (off_ || only_reads_ || config() == nullptr) return false;
+  if (waits_) {
+    needed_ = true;
+    return false;
+  }
   RunOptions options;
   options.calls = calls_;
   options.mode = config::Mode::kTransparent;
@@ -213,14 +219,43 @@ void Session::finish() {
   report(runtime_->context().world());
   counts_ = {};
   end_services();
-  if (attached_) {
-    off_ = true;
-    attached_ = false;
-    close_point_.reset();
-    runtime_.reset();
-  } else {
-    leave_nothing();
-  }
+  attached_ ? detach() : leave_nothing();
+}
+
+void Session::detach() {
+  off_ = true;
+  attached_ = false;
+  close_point_.reset();
+  runtime_.reset();
+}
+
+void Session::give_way() {
+  if (getpid() != pid_) return;
+  if (!step_aside()) finish();
+  waits_ = false;
+  disable();
+}
+
+// Collective if attached. False: there is something to end.
+bool Session::step_aside() {
+  std::lock_guard lock(mutex_);
+  if (!runtime_) return true;
+  if (!attached_) return false;
+  const Sealing guard;
+  const bool used = counts_.routed > 0 || has_something_to_seal() || has_open_writers();
+  if (runtime_->context().world().any_true(used)) return false;
+  runtime_->close_window();
+  runtime_->withdraw();
+  end_services();
+  detach();
+  return true;
+}
+
+bool Session::has_files_elsewhere() const {
+  const auto settings = read_config({});
+  if (!settings.ok() || !settings->get_bool("SCR_ENABLE")) return false;
+  const auto any = MarkerStore(fs_, configured_prefix(*settings)).any();
+  return !any.ok() || *any;
 }
 
 // What the program has not closed comes to its name, as far as it could be written.

@@ -96,6 +96,20 @@ class Session {
   // From here on files are written as without h5scr, but what is in a cache or a container is
   // found.
   void only_read() { only_reads_ = true; }
+  // The program will call SCR_Init, as it seems: until then, or until it writes a file that is to
+  // be protected, nothing is done. Such a file is written as without h5scr, and noted.
+  // The same on all ranks of the program, whatever they find in their configuration.
+  void wait_for_need() { waits_ = true; }
+  bool waits() const { return waits_; }
+  void note_need(const SharedOpen& how);
+  bool is_needed() const { return needed_; }
+  void wait_no_more() { waits_ = false; }
+  // Not collective: files of programs that do not call SCR_* are known of that are not at their
+  // names. Nothing is said or decided here, not even about a configuration that is wrong.
+  bool has_files_elsewhere() const;
+  // SCR_Init: the program does all by itself from here on. As finish(), but nothing is flushed,
+  // written or said if no file was routed.
+  void give_way();
   // Collective if attached: seals what can be sealed, moves files that are still open to their
   // names, flushes, and prints one line. Afterwards everything passes through.
   void finish();
@@ -422,6 +436,8 @@ class Session {
   void report(Communicator& world);
   void report_unrouted();
   void move_open_files();
+  bool step_aside();
+  void detach();
   void end_services();
   void leave_nothing();
 
@@ -431,6 +447,8 @@ class Session {
   std::atomic<bool> off_ = false;  // pass everything through
   std::atomic<bool> attached_ = false;
   std::atomic<bool> only_reads_ = false;
+  std::atomic<bool> waits_ = false;    // see wait_for_need()
+  std::atomic<bool> needed_ = false;   // while it waits
   bool names_are_watched_ = true;      // the program's renames are seen
   bool seals_shared_ = false;          // some rank has one in the window being sealed
   bool window_is_incomplete_ = false;  // a file of this process could not be written

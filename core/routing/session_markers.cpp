@@ -10,9 +10,22 @@
 #include "core/routing/deletions.hpp"
 #include "core/routing/name_keeper.hpp"
 #include "core/routing/session.hpp"
+#include "flush/flush_descriptor.hpp"
 #include "flush/index.hpp"
 
 namespace scr::routing {
+
+namespace {
+
+// Written by a program that calls SCR_*: it finds its files by SCR_Route_file, nobody else asks for
+// them, and a marker would stay for ever once that program has evicted or deleted them.
+bool is_native(const FilemapEntry& entry) {
+  if (entry.files.empty()) return false;
+  const auto descriptor = flush::FlushDescriptor::of(entry);
+  return descriptor.ok() && !descriptor->keep_newer;
+}
+
+}  // namespace
 
 Marker Session::make_marker(const std::string& relative, int dataset, std::int64_t created,
                             std::int64_t index, std::uint64_t generation) const {
@@ -69,7 +82,10 @@ void Session::adopt_restart() {
   auto known = datasets_in_prefix();
   std::set<std::pair<int, std::int64_t>> cached;
   for (const CachedDataset& dataset : runtime_->cached()) {
-    if (dataset.usable) cached.insert({dataset.dataset.id, dataset.dataset.created});
+    const auto entries = runtime_->own_entries(dataset.dataset);
+    const bool native =
+        std::ranges::any_of(entries, [](const FilemapEntry* entry) { return is_native(*entry); });
+    if (dataset.usable && !native) cached.insert({dataset.dataset.id, dataset.dataset.created});
   }
   const std::string job = context.job().job_id;
   // A process by itself has unflushed datasets of an earlier one to bring home.
@@ -171,6 +187,7 @@ Session::NewestVersions Session::newest_cached(const std::set<int>& unreadable) 
     if (!dataset.usable) continue;
     const int id = dataset.dataset.id;
     for (const FilemapEntry* entry : runtime_->own_entries(dataset.dataset)) {
+      if (is_native(*entry)) continue;
       for (const FileMeta& meta : entry->files) {
         const bool shared = !meta.shared.empty();
         if (meta.type != FileType::kFull || (shared && unreadable.contains(id))) continue;
@@ -250,6 +267,7 @@ bool Session::is_deleted(const std::string& relative, int dataset) {
 
 Status Session::announce_entry(const FilemapEntry& entry, int& number,
                                const NewestVersions& newest) {
+  if (is_native(entry)) return {};
   const int id = entry.dataset.id;
   Status first;
   const auto is_newest = [&](const std::string& relative) {

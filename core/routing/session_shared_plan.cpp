@@ -256,6 +256,10 @@ Route Session::hinted_route(const SharedOpen& how) {
   return route;
 }
 
+void Session::note_need(const SharedOpen& how) {
+  if (how.write && hinted_route(how).routed()) needed_ = true;
+}
+
 std::map<std::string, std::string> Session::hints_in_force(const SharedOpen& how) {
   const std::lock_guard lock(mutex_);
   if (!runtime_) return {};

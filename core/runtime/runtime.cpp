@@ -86,7 +86,7 @@ Status Runtime::open_job() {
     run_event_ = log_.begin(EventType::kRun);
     limits_ = job_limits(c.job().job_id, static_cast<std::int64_t>(config.get_uint("SCR_END_TIME")),
                          config.get_double("SCR_HALT_SECONDS"));
-    status = clear_finalize_called(c.fs(), halt_file()).status();
+    status = make_room_for([&] { return clear_finalize_called(c.fs(), halt_file()).status(); });
   }
   SCR_RETURN_IF_ERROR(agree(c.world(), status, "reading the halt file"));
   if (auto reason = halt_reason(false); reason && config.get_bool("SCR_HALT_EXIT"))
@@ -116,6 +116,16 @@ Status Runtime::finalize() {
   }
   status = agree(context_->world(), status, "writing the halt file");
   return flushed.ok() ? status : flushed;
+}
+
+void Runtime::withdraw() {
+  settle(flusher_->wait());
+  if (context_->rank() == 0) {
+    log_.end(compute_event_);
+    give_sign_of_life(false);
+    log_.end(run_event_, {.ok = true});
+  }
+  context_->world().barrier();
 }
 
 std::optional<std::string> Runtime::halt_reason(bool count) {

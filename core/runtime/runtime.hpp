@@ -51,6 +51,8 @@ class Runtime {
                                                 const std::string& host, const RunOptions& options);
   // Ends the run and leaves the reason in the halt file. The object is of no use afterwards.
   Status finalize();
+  // Ends it without a flush or a reason to halt: another runtime of this process takes over.
+  void withdraw();
 
   // --- writing (runtime_write.cpp)
 
@@ -176,15 +178,19 @@ class Runtime {
   // Keeps the newest SCR_PREFIX_SIZE checkpoints in the prefix directory; output stays. Those that
   // are known to be damaged do not count.
   void trim_prefix(std::uint64_t keep);
-  void remove_flush_leftovers();
+  Status begin_prefix();
+  Status make_room_for(const std::function<Status()>& step);
 
   // --- flush (runtime_flush.cpp)
 
+  bool is_native(const DatasetDescriptor& dataset);
   Status flush_dataset(const DatasetDescriptor& dataset, bool background);
   Status flush_if_due();
   void settle(const std::vector<FlushOutcome>& outcomes);
   Status settle_one(FlushOutcome outcome);
   bool repair_for_flush(const FlushOutcome& outcome);
+  void note_cut_flush(const FlushOutcome& outcome);
+  void remove_cut_flushes();
   void poll_flushes() { settle(flusher_->poll()); }
   void set_flush_state(const DatasetDescriptor& dataset, bool flushing, bool in_prefix);
   Status final_flush();
@@ -301,8 +307,8 @@ class Runtime {
   std::function<bool(const FilemapEntry&)> on_abandon_;
   CheckpointTimer timer_;
   FlushFile flush_file_;
-  bool flush_leftovers_ = false;  // a flush of this run has failed
-  bool flush_overdue_ = false;    // the last flush of a checkpoint has failed
+  std::vector<DatasetDescriptor> cut_flushes_;  // on rank 0: failed in this run, and left something
+  bool flush_overdue_ = false;                  // the last flush of a checkpoint has failed
   // Bytes of this rank, of datasets of this run that are in the prefix directory alone, by name.
   std::map<std::string, std::uint64_t> flushed_bytes_;
   std::vector<DatasetDescriptor> to_resume_;

@@ -153,6 +153,7 @@ Status Runtime::forget(int dataset) {
   flush_file_.remove(dataset);
   Status status = cache_->remove_dataset(dataset);
   const Status written = save_flush_file();
+  remove_cut_flushes();
   return status.ok() ? written : status;
 }
 

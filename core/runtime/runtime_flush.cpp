@@ -5,11 +5,26 @@
 
 #include "core/base/log.hpp"
 #include "core/runtime/runtime.hpp"
+#include "flush/clean_up.hpp"
 
 namespace scr {
 
+// Collective: written by a program that calls SCR_*, whose SCR_Init in this process may still come.
+bool Runtime::is_native(const DatasetDescriptor& dataset) {
+  const auto entries = own_entries(dataset);
+  return context_->world().any_true(std::ranges::any_of(entries, [](const FilemapEntry* entry) {
+    const auto descriptor = flush::FlushDescriptor::of(*entry);
+    return descriptor.ok() && !descriptor->keep_newer;
+  }));
+}
+
+// A flush of the native API is left to it: it has settings of its own.
 void Runtime::resume_flushes() {
   for (const DatasetDescriptor& dataset : std::exchange(to_resume_, {})) {
+    if (context_->transparent() && is_native(dataset)) {
+      if (context_->rank() == 0) cut_flushes_.push_back(dataset);
+      continue;
+    }
     Status flushed = flush_dataset(dataset, /*background=*/false);
     if (!flushed.ok() && context_->rank() == 0) log::warning("{}", flushed.message());
   }
@@ -28,6 +43,7 @@ void Runtime::set_flush_state(const DatasetDescriptor& dataset, bool flushing, b
 
 Status Runtime::flush_dataset(const DatasetDescriptor& dataset, bool background) {
   if (is_in_prefix(dataset.id) || flusher_->is_flushing(dataset.id)) return {};
+  remove_cut_flushes();
   set_flush_state(dataset, true, false);
   if (background) {
     const Status begun = flusher_->begin(dataset);
@@ -63,6 +79,30 @@ bool Runtime::repair_for_flush(const FlushOutcome& outcome) {
   return true;
 }
 
+// Collective: what a flush that failed has written stays for the next try, unless it is in the way
+// of that: where there was no room, it would be for nobody.
+void Runtime::note_cut_flush(const FlushOutcome& outcome) {
+  const bool no_room = context_->world().any_true(outcome.status.code() == StatusCode::kNoSpace);
+  if (context_->rank() != 0) return;
+  Status status;
+  if (no_room)
+    status = flush::remove_cut_of(context_->fs(), context_->job().prefix, outcome.dataset);
+  if (!status.ok()) log::warning("{}", status.message());
+  if (!no_room || !status.ok()) cut_flushes_.push_back(outcome.dataset);
+}
+
+// Temporary files of flushes that failed, whose datasets have left the cache since: they take room
+// that the next flush may need. All ranks come here before it begins, or none is flushing.
+void Runtime::remove_cut_flushes() {
+  std::erase_if(cut_flushes_, [this](const DatasetDescriptor& dataset) {
+    const CachedDataset* cached = find_cached_id(dataset.id);
+    if (cached != nullptr && cached->dataset.created == dataset.created) return false;
+    const Status status = flush::remove_cut_of(context_->fs(), context_->job().prefix, dataset);
+    if (!status.ok()) log::warning("{}", status.message());
+    return status.ok();
+  });
+}
+
 void Runtime::settle(const std::vector<FlushOutcome>& outcomes) {
   for (const FlushOutcome& outcome : outcomes) (void)settle_one(outcome);
 }
@@ -73,7 +113,7 @@ Status Runtime::settle_one(FlushOutcome outcome) {
   if (repair_for_flush(outcome)) outcome.status = flusher_->flush(outcome.dataset);
   const bool ok = outcome.status.ok();
   set_flush_state(outcome.dataset, false, ok);
-  flush_leftovers_ = flush_leftovers_ || !ok;
+  if (!ok) note_cut_flush(outcome);
   if (outcome.dataset.is_checkpoint()) flush_overdue_ = !ok;
   if (context_->rank() != 0) return outcome.status;
   log_.once(EventType::kFlush,
@@ -92,7 +132,6 @@ Status Runtime::settle_one(FlushOutcome outcome) {
   if (keep > 0) trim_prefix(keep);
   log::info("dataset {} ('{}') flushed: {} bytes in {} files, {:.2f} s", outcome.dataset.id,
             outcome.dataset.name, outcome.dataset.size, outcome.dataset.files, outcome.seconds);
-  if (flush_leftovers_) remove_flush_leftovers();
   return outcome.status;
 }
 

@@ -49,7 +49,18 @@ Status Runtime::take_prefix() {
                  locked.message());
   }
   prefix_lock_ = std::move(lock);
-  return sign_prefix(/*locked=*/locked.ok());
+  return make_room_for([&] { return sign_prefix(/*locked=*/locked.ok()); });
+}
+
+// By rank 0, at the start: a step that may fail because what cut flushes left fills the prefix
+// directory. Which of these could be taken up again is not known yet. Their datasets are in the
+// cache then, and are flushed from the beginning.
+Status Runtime::make_room_for(const std::function<Status()>& step) {
+  Status status = step();
+  if (status.code() != StatusCode::kNoSpace || prefix_is_shared_) return status;
+  const Status cleaned = flush::clean_up(context_->fs(), context_->job().prefix, {});
+  if (!cleaned.ok()) log::warning("{}", cleaned.message());
+  return step();
 }
 
 // Writes whose the prefix directory is. Without locks this is all that keeps other jobs away.
@@ -82,19 +93,26 @@ Status Runtime::count_on_from_index() {
   return {};
 }
 
+// By rank 0, once the prefix directory is taken.
+Status Runtime::begin_prefix() {
+  Context& c = *context_;
+  std::vector<std::string> rolled;
+  Status status;
+  if (!prefix_is_shared_) status = flush::roll_forward(c.fs(), c.job().prefix, &rolled);
+  for (const std::string& name : rolled)
+    log::info("the flush of '{}', which was cut, is complete now", name);
+  SCR_RETURN_IF_ERROR(status);
+  // After that: what is rolled forward must not come back to a prefix directory that was purged.
+  if (c.config().get_bool("SCR_PREFIX_PURGE")) trim_prefix(0);
+  return count_on_from_index();
+}
+
 Status Runtime::open_prefix() {
   Context& c = *context_;
   Status status;
   if (c.rank() == 0) {
     status = take_prefix();
-    std::vector<std::string> rolled;
-    if (status.ok() && !prefix_is_shared_)
-      status = flush::roll_forward(c.fs(), c.job().prefix, &rolled);
-    for (const std::string& name : rolled)
-      log::info("the flush of '{}', which was cut, is complete now", name);
-    // After that: what is rolled forward must not come back to a prefix directory that was purged.
-    if (status.ok() && c.config().get_bool("SCR_PREFIX_PURGE")) trim_prefix(0);
-    if (status.ok()) status = count_on_from_index();
+    if (status.ok()) status = make_room_for([this] { return begin_prefix(); });
   }
   SCR_RETURN_IF_ERROR(agree(c.world(), status, "opening the prefix directory"));
   std::array<std::int64_t, 2> last = {last_dataset_, last_checkpoint_};
@@ -180,15 +198,6 @@ Status Runtime::clean_prefix() {
   }
   if (!c.transparent()) resume_flushes();
   return {};
-}
-
-// Temporary files of flushes that failed, whose datasets have left the cache since.
-void Runtime::remove_flush_leftovers() {
-  if (prefix_is_shared_) return;  // they may be another process's
-  std::vector<std::int64_t> keep;
-  for (const CachedDataset& cached : cached_) keep.push_back(cached.dataset.created);
-  Status status = flush::clean_up(context_->fs(), context_->job().prefix, keep);
-  if (!status.ok()) log::warning("{}", status.message());
 }
 
 void Runtime::trim_prefix(std::uint64_t keep) {

@@ -111,25 +111,40 @@ TEST_F(FarFromTheOthers, AreFoundAndRemovedByScrIndex) {
   EXPECT_THAT(scr_index({"--clean"}).output, HasSubstr("0 file(s)"));
 }
 
-// Of a flush that the next start may take up, or end.
+// The next start ends a flush that is committed: they are its data.
 TEST_F(FarFromTheOthers, FilesThatSomebodyWaitsForStay) {
   const auto summary = read_summary(real_file_system(), job.dataset_path("scr.dataset.1"));
   ASSERT_TRUE(summary.ok());
   const std::string committed = temporary_name("only/b.h5", summary->dataset);
+  std::ofstream(job.prefix() + "/" + committed) << "data";
+  EXPECT_EQ(scr_index({"--clean"}).exit_code, 0);
+  EXPECT_EQ(read_bytes(job.prefix() + "/" + committed), "data");
+  EXPECT_FALSE(std::filesystem::exists(job.prefix() + "/" + kFar));
+}
+
+// Who takes it up later begins anew; until then its copies take room that others may need.
+TEST_F(FarFromTheOthers, FilesOfAFlushThatWasCutGo) {
+  const auto summary = read_summary(real_file_system(), job.dataset_path("scr.dataset.1"));
+  ASSERT_TRUE(summary.ok());
   Intent begun;
   begun.dataset = summary->dataset;
   begun.dataset.id = 3;
-  std::filesystem::create_directory(job.dataset_path("scr.dataset.3"));
-  ASSERT_TRUE(write_intent(real_file_system(), job.dataset_path("scr.dataset.3"), begun,
-                           Durability::kVolatile)
-                  .ok());
-  const std::string waiting = temporary_name("only/c.h5", begun.dataset);
-  for (const std::string& name : {committed, waiting})
-    std::ofstream(job.prefix() + "/" + name) << "data";
-  EXPECT_EQ(scr_index({"--clean"}).exit_code, 0);
-  EXPECT_EQ(read_bytes(job.prefix() + "/" + committed), "data");
-  EXPECT_EQ(read_bytes(job.prefix() + "/" + waiting), "data");
-  EXPECT_FALSE(std::filesystem::exists(job.prefix() + "/" + kFar));
+  const std::string directory = job.dataset_path("scr.dataset.3");
+  std::filesystem::create_directory(directory);
+  ASSERT_TRUE(write_intent(real_file_system(), directory, begun, Durability::kVolatile).ok());
+  const std::vector<std::string> copies = {
+      temporary_name("only/c.h5", begun.dataset),
+      ".scr/scr.dataset.3/" + temporary_name("ctr.0.scr", begun.dataset)};
+  for (const std::string& name : copies) std::ofstream(job.prefix() + "/" + name) << "data";
+  const auto before = ScavengeJob::snapshot(job.prefix());
+  EXPECT_THAT(scr_index({"--clean", "--dry-run"}).output, HasSubstr("3 file(s), 12"));
+  EXPECT_EQ(ScavengeJob::snapshot(job.prefix()), before);
+  EXPECT_THAT(scr_index({"--clean"}).output, HasSubstr("3 file(s), 12"));
+  for (const std::string& name : copies)
+    EXPECT_FALSE(std::filesystem::exists(job.prefix() + "/" + name)) << name;
+  EXPECT_FALSE(std::filesystem::exists(directory));
+  EXPECT_EQ(read_bytes(job.prefix() + "/only/.mine.scr-x-2.tmp"), "mine");
+  job.expect_bytes("scr.dataset.1", 1);
 }
 
 TEST_F(FarFromTheOthers, NothingIsRemovedWhileAProgramRunsOrOwnersCannotBeRead) {

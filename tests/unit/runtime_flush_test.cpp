@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -53,6 +55,138 @@ TEST(FlushRhythm, AFlushThatFailedIsMadeUpForByTheNextCheckpoint) {
   });
   EXPECT_EQ(fs.hits(), 1U);
   EXPECT_THAT(job.names_in_index(), ElementsAre("4", "3"));
+}
+
+// A prefix directory on a device with room for some bytes.
+class SmallPrefix : public testing::ForwardingFileSystem {
+ public:
+  SmallPrefix(std::string prefix, std::uint64_t bytes)
+      : prefix_(std::move(prefix)), bytes_(bytes) {}
+  void set_room(std::uint64_t bytes) { bytes_ = bytes; }
+
+  std::uint64_t used() const {
+    std::uint64_t sum = 0;
+    std::error_code gone;  // somebody else may remove files
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(prefix_, gone)) {
+      const std::uint64_t size = entry.is_regular_file(gone) ? entry.file_size(gone) : 0;
+      if (!gone) sum += size;
+    }
+    return sum;
+  }
+
+  Result<std::unique_ptr<File>> open(const At& at, const OpenOptions& options) override {
+    SCR_ASSIGN_OR_RETURN(auto file, ForwardingFileSystem::open(at, options));
+    if (!file->path().starts_with(prefix_ + "/")) return file;
+    return std::unique_ptr<File>(std::make_unique<FileThere>(std::move(file), *this));
+  }
+
+ private:
+  class FileThere : public testing::ForwardingFile {
+   public:
+    FileThere(std::unique_ptr<File> inner, const SmallPrefix& device)
+        : ForwardingFile(std::move(inner)), device_(device) {}
+    Result<std::size_t> write_some(std::span<const std::byte> data, std::uint64_t offset) override {
+      const auto info = inner_->info();
+      const std::uint64_t end = offset + data.size();
+      const std::uint64_t more = info.ok() && end > info->size ? end - info->size : 0;
+      if (more > 0 && device_.used() + more > device_.bytes_)
+        return errno_status(ENOSPC, "write", path());
+      return inner_->write_some(data, offset);
+    }
+
+   private:
+    const SmallPrefix& device_;
+  };
+
+  std::string prefix_;
+  std::atomic<std::uint64_t> bytes_;
+};
+
+class FullPrefix : public ::testing::Test {
+ protected:
+  static constexpr std::uint64_t kRoom = 400'000;
+  FullPrefix() { job.fs = &device; }
+
+  void write(Runtime& runtime, const std::string& name, std::size_t size) {
+    ASSERT_TRUE(runtime.start_dataset(name, kFlagCheckpoint).ok());
+    const auto path = runtime.route_file(
+        fmt::format("{}/deep/{}/data.{}", job.prefix(), name, runtime.context().rank()));
+    ASSERT_TRUE(path.ok()) << path.status().to_string();
+    std::ofstream(*path) << std::string(size, name.front());
+    ASSERT_TRUE(runtime.complete_dataset(true).ok());
+    runtime.context().world().barrier();
+  }
+  // Temporary files of datasets, not those of our own lists.
+  std::vector<std::string> copies() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(job.prefix())) {
+      const std::string name = entry.path().filename().string();
+      if (name.ends_with(".tmp")) names.push_back(name.substr(0, name.find(".scr-")));
+    }
+    std::ranges::sort(names);
+    return names;
+  }
+  // The flush of "big" fails for another reason than room, when all is copied: its copies stay.
+  void leave_copies(const std::vector<std::string>& settings,
+                    const std::function<void(Runtime&)>& then) {
+    FaultPlan plan = FaultPlan::fail_at(1, EIO, FaultPlan::kForever);
+    plan.operations = FaultPlan::bit(Operation::kWrite);
+    plan.path = job.prefix() + "/.scr/*summary*";
+    FaultyFileSystem faulty(device, plan);
+    job.fs = &faulty;
+    job.run(settings, [&](Runtime& runtime) {
+      write(runtime, "big", 150'000);
+      EXPECT_THAT(copies(), ElementsAre(".data.0", ".data.1"));
+      runtime.context().world().barrier();
+      then(runtime);
+    });
+    job.fs = &device;
+  }
+
+  Runs job;
+  SmallPrefix device{job.prefix(), kRoom};
+};
+
+TEST_F(FullPrefix, AFlushWithoutRoomLeavesNoneOfItsCopiesInTheWayOfTheNext) {
+  job.run({"SCR_FLUSH=1"}, [&](Runtime& runtime) {
+    write(runtime, "a", 50'000);
+    write(runtime, "b", 250'000);
+    EXPECT_THAT(copies(), IsEmpty());
+    runtime.context().world().barrier();
+    EXPECT_EQ(*runtime.have_restart(), "b");  // it is in the cache
+    write(runtime, "c", 50'000);
+  });
+  EXPECT_THAT(job.names_in_index(), ElementsAre("c", "a"));
+  EXPECT_THAT(copies(), IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(job.prefix() + "/deep/b"));
+}
+
+TEST_F(FullPrefix, CopiesOfAFlushThatFailedGoWhenTheDatasetLeavesTheCache) {
+  leave_copies({"SCR_FLUSH=1", "SCR_CACHE_SIZE=1"}, [&](Runtime& runtime) {
+    write(runtime, "next", 10);  // whose flush fails, too, but is not held up by the room
+    EXPECT_FALSE(std::filesystem::exists(job.prefix() + "/deep/big"));
+    EXPECT_LT(device.used(), 100'000U);
+  });
+}
+
+TEST_F(FullPrefix, AStartMakesRoomBeforeItWrites) {
+  leave_copies({"SCR_FLUSH=1"}, [](Runtime&) {});
+  device.set_room(device.used());
+  job.run({"SCR_FLUSH=1"}, [&](Runtime& runtime) {
+    EXPECT_EQ(*runtime.have_restart(), "big");
+    EXPECT_THAT(copies(), IsEmpty());
+    device.set_room(kRoom);
+    runtime.context().world().barrier();
+    EXPECT_TRUE(runtime.flush_wait("big").ok());
+  });
+  EXPECT_THAT(job.names_in_index(), ElementsAre("big"));
+}
+
+TEST_F(FullPrefix, AStartWithRoomTakesCopiesUpThatAreThere) {
+  leave_copies({"SCR_FLUSH=1"}, [](Runtime&) {});
+  device.set_room(device.used() + 100'000);  // not enough for a second copy of them
+  job.run({}, [&](Runtime&) {});
+  EXPECT_THAT(job.names_in_index(), ElementsAre("big"));
 }
 
 // The end of a flush fails, and what it has left to do is still there when the program takes the
