@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/base/byte_size.hpp"
+#include "core/base/holes.hpp"
 #include "core/base/log.hpp"
 
 namespace scr::shared_file {
@@ -164,7 +165,7 @@ Status LogFile::unlock() {
 }
 
 // What of the earlier version is still part of the file becomes part of the new one; every process
-// takes its share of the stripes.
+// takes its share of the stripes. Zeros need not be in a log: what no log has is zero.
 Status LogFile::take_over_base() {
   const Communicator& comm = *options_.comm;
   const std::uint64_t limit = reader_->base_limit();
@@ -174,18 +175,25 @@ Status LogFile::take_over_base() {
     const Range range{stripe * kStripeSize, std::min(kStripeSize, limit - stripe * kStripeSize)};
     SCR_ASSIGN_OR_RETURN(const auto locations, reader_->locate(std::span(&range, 1)));
     for (const Location& location : locations) {
-      if (location.log) continue;
-      for (std::uint64_t done = 0; done < location.range.length;) {
-        const Range piece{location.range.offset + done,
-                          std::min<std::uint64_t>(buffer.size(), location.range.length - done)};
-        const std::span bytes = std::span(buffer).first(piece.length);
-        SCR_RETURN_IF_ERROR(reader_->base()->read_exactly(bytes, piece.offset));
-        SCR_RETURN_IF_ERROR(write(std::span(&piece, 1), bytes));
-        done += piece.length;
-      }
+      if (!location.log) SCR_RETURN_IF_ERROR(take_over(location.range, buffer));
     }
   }
   return publish();
+}
+
+Status LogFile::take_over(const Range& range, std::span<std::byte> buffer) {
+  std::uint64_t offset = reader_->next_in_base(range.offset, range.end());
+  while (offset < range.end()) {
+    const std::span bytes =
+        buffer.first(std::min<std::uint64_t>(buffer.size(), range.end() - offset));
+    SCR_RETURN_IF_ERROR(reader_->base()->read_exactly(bytes, offset));
+    SCR_RETURN_IF_ERROR(visit_nonzero(bytes, [&](std::size_t position, auto piece) {
+      const Range to{offset + position, piece.size()};
+      return write(std::span(&to, 1), piece);
+    }));
+    offset = reader_->next_in_base(offset + bytes.size(), range.end());
+  }
+  return {};
 }
 
 Result<std::optional<std::uint32_t>> LogFile::finish_log(std::uint64_t size) {
@@ -255,6 +263,7 @@ void LogFile::end_move() {
   calls_changed_.notify_all();
 }
 
+// `to` is new and has its size already: zeros are there.
 Status LogFile::copy_share(File& to, std::uint64_t size) {
   const Communicator& comm = *options_.comm;
   std::vector<std::byte> buffer(kStripeSize);
@@ -263,7 +272,9 @@ Status LogFile::copy_share(File& to, std::uint64_t size) {
     const Range range{stripe * kStripeSize, std::min(kStripeSize, size - stripe * kStripeSize)};
     const std::span bytes = std::span(buffer).first(range.length);
     SCR_ASSIGN_OR_RETURN(const std::uint64_t got, reader_->read(std::span(&range, 1), bytes));
-    SCR_RETURN_IF_ERROR(to.write_all(bytes.first(got), range.offset));
+    SCR_RETURN_IF_ERROR(visit_nonzero(bytes.first(got), [&](std::size_t position, auto piece) {
+      return to.write_all(piece, range.offset + position);
+    }));
   }
   return to.sync();
 }

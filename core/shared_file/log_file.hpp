@@ -96,6 +96,7 @@ class LogFile final : public SharedFile {
   Status copy_share(File& to, std::uint64_t size);
   Status publish_locked();
   Status take_over_base();
+  Status take_over(const Range& range, std::span<std::byte> buffer);
   Result<std::optional<std::uint32_t>> finish_log(std::uint64_t size);
   Status read_only() const;
   void tell_cost() const;

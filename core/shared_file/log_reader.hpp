@@ -46,6 +46,8 @@ class LogReader {
   // As SharedFile::read.
   Result<std::uint64_t> read(std::span<const Range> ranges, std::span<std::byte> out);
   Result<std::vector<Location>> locate(std::span<const Range> ranges);
+  // Where the next data of the base is, from `offset` on; at most `end`.
+  std::uint64_t next_in_base(std::uint64_t offset, std::uint64_t end) const;
 
  private:
   // A log, and what small reads in order have of one that does not change any more.
