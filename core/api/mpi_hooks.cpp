@@ -182,6 +182,7 @@ int start() {
     return 0;
   } catch (const std::exception& error) {
     scr::log::error("{}", error.what());
+    state().served = false;
     return -1;
   }
 }

@@ -47,10 +47,12 @@ Result<std::size_t> RoutedFile::read_some(std::span<std::byte> buffer, std::uint
 
 Result<std::size_t> RoutedFile::write_some(std::span<const std::byte> data, std::uint64_t offset) {
   SCR_RETURN_IF_ERROR(before_change());
-  Result<std::size_t> count = [&] {
+  const auto write = [&] {
     std::shared_lock lock(mutex_);
     return file_->write_some(data, offset);
-  }();
+  };
+  Result<std::size_t> count = write();
+  if (!count.ok() && session_.gave_way(*this, count.status())) count = write();
   if (!count.ok() || role_ == Role::kLive) (void)after_change(count.status());
   return count;
 }
@@ -70,10 +72,13 @@ Status RoutedFile::truncate(std::uint64_t size) {
 
 Status RoutedFile::allocate(std::uint64_t offset, std::uint64_t length) {
   SCR_RETURN_IF_ERROR(before_change());
-  return after_change([&] {
+  const auto allocate = [&] {
     std::shared_lock lock(mutex_);
     return file_->allocate(offset, length);
-  }());
+  };
+  Status status = allocate();
+  if (!status.ok() && session_.gave_way(*this, status)) status = allocate();
+  return after_change(status);
 }
 
 Status RoutedFile::sync() {

@@ -190,7 +190,10 @@ void Session::attach(std::unique_ptr<Runtime> runtime, const std::vector<std::st
 
 bool Session::open_window() {
   if (off_) return false;
+  const bool is_left = !attached_ && window_is_outgrown_ && writers_.empty();
+  if (is_left && !has_something_to_seal()) runtime_->close_window();
   if (runtime_->window() != 0) return true;
+  window_is_outgrown_ = false;
   const Status status = runtime_->open_window();
   if (status.ok()) return true;
   warn_once("files are opened as without h5scr", status.message());

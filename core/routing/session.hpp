@@ -260,6 +260,10 @@ class Session {
   // session_update.cpp
   Status become_writer(RoutedFile& file);
   Status begin_update(RoutedFile& file);
+  Status change_at_name(RoutedFile& file, const Status& why);
+  bool gave_way(RoutedFile& file, const Status& why);
+  void tell_no_room(const std::string& absolute);
+  void note_no_room();
   Status flushed(RoutedFile& file);
   void failed(RoutedFile& file, const Status& why);
   Status closed(RoutedFile& file, const Status& status);
@@ -297,6 +301,7 @@ class Session {
   bool is_at_name(const Copy& copy, const std::string& absolute);
   Result<bool> renamed_away(const Copy& copy, const Route& route, const std::string& from,
                             const std::string& to);
+  void forget_replaced(const Copy& replaced, const std::string& absolute);
   Status let_go(const Copy& copy, const Route& route, const std::string& absolute);
   Status let_go_when_sealed(const Copy& copy, const Route& route, const std::string& from,
                             const std::string& to);
@@ -374,6 +379,10 @@ class Session {
   // session_shared_move.cpp
   Status move_shared(const std::string& absolute, shared_file::LogFile& file, Communicator& comm);
   void forget_moved(const std::string& absolute, std::string_view why);
+  static std::string path_of_more(const std::string& absolute);
+  void move_outgrown(const std::string& absolute, shared_file::LogFile& file, Communicator& comm);
+  Status bring_together(Communicator& comm, const SharedOpen& how, const Hash& plan);
+  Status copy_together(Communicator& comm, File& from, const std::string& to);
   void move_passed_shared();
   void move_all_shared();
   void move_open_shared(std::string_view why,
@@ -399,6 +408,7 @@ class Session {
     return !window_.empty() || !shared_window_.empty() || window_is_incomplete_;
   }
   void seal();
+  bool renew_window();
   void seal_at_close(std::unique_lock<std::mutex>& lock);
   void note_passed(bool waiting, std::int64_t closes);
   void drop_missing();
@@ -452,6 +462,7 @@ class Session {
   bool names_are_watched_ = true;      // the program's renames are seen
   bool seals_shared_ = false;          // some rank has one in the window being sealed
   bool window_is_incomplete_ = false;  // a file of this process could not be written
+  bool window_is_outgrown_ = false;    // a file of this process had no room in it
   std::int64_t next_index_ = 0;        // of files in the window
   int node_ = 0;                       // number of this one among nodes_
   std::vector<std::string> calls_;

@@ -178,8 +178,10 @@ flush::OpenSharedLog Session::dataset_logs(int dataset, bool sealed) {
 }
 
 shared_file::OpenLog Session::log_opener(int dataset, const std::string& relative, bool sealed) {
-  return [open = dataset_logs(dataset, sealed), relative](const LogPlace& place) {
-    return open(relative, place);
+  return [this, open = dataset_logs(dataset, sealed), relative,
+          more = path_of_more(prefix() + "/" + relative)](const LogPlace& place) {
+    return place.id == shared_file::kMore.id ? fs_.open(more, OpenOptions::read())
+                                             : open(relative, place);
   };
 }
 

@@ -265,6 +265,14 @@ Result<bool> Session::renamed_away(const Copy& copy, const Route& route, const s
   return true;
 }
 
+// Its name has a newer file now, in the prefix directory; a flush keeps that.
+void Session::forget_replaced(const Copy& replaced, const std::string& absolute) {
+  hide(absolute);
+  if (replaced.marker.file.empty() || replaced.marker.container) return;
+  Status status = markers_->drop(replaced.marker);
+  if (!status.ok()) log::warning("{}", status.message());
+}
+
 Result<bool> Session::renamed(std::string_view from, std::string_view to) {
   if (passive()) return false;
   std::lock_guard lock(mutex_);
@@ -297,6 +305,8 @@ Result<bool> Session::renamed(std::string_view from, std::string_view to) {
     hide(new_name);
     return false;
   }
+  // Before a new window makes room for itself.
+  SCR_ASSIGN_OR_RETURN(auto source, open_copy(copy, old_name));
   if (!start_alone() || !open_window()) return false;
   WindowFile* open = file_in_window(old_name);
   if (open != nullptr && open->open > 0) {
@@ -304,15 +314,22 @@ Result<bool> Session::renamed(std::string_view from, std::string_view to) {
   }
   // The data becomes a new version of the other name, in this window; a real file that has the name
   // stays until that is flushed.
-  SCR_ASSIGN_OR_RETURN(auto source, open_copy(copy, old_name));
-  SCR_ASSIGN_OR_RETURN(auto target,
-                       open_in_window(route, new_name, replaced.generation + 1, InWindow::kAnew,
-                                      [](File& file) { return file.truncate(0); }));
-  Status status = copy_contents(*source, *target);
-  if (status.ok()) status = target->close();
+  auto target = open_in_window(route, new_name, replaced.generation + 1, InWindow::kAnew,
+                               [](File& file) { return file.truncate(0); });
+  Status status = target.ok() ? copy_contents(*source, **target) : target.status();
+  if (status.ok()) status = (*target)->close();
   if (!status.ok()) {
-    (void)forget_file(new_name);
-    return status.with_context("while renaming a file in the cache");
+    if (target.ok()) target->reset();  // its room may be what the filemap needs
+    const Status forgotten = forget_file(new_name);
+    if (!forgotten.ok()) log::warning("{}", forgotten.message());
+    if (status.code() != StatusCode::kNoSpace || runtime_->window_bypasses())
+      return status.with_context("while renaming a file in the cache");
+    auto renamed = renamed_away(copy, old_route, old_name, new_name);
+    if (renamed.ok()) {
+      tell_no_room(new_name);
+      forget_replaced(replaced, new_name);
+    }
+    return renamed;
   }
   const WindowFile* renamed = file_in_window(new_name);
   publish(renamed->marker, renamed->path);

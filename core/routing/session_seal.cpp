@@ -12,6 +12,7 @@ namespace scr::routing {
 namespace {
 
 enum VoteField : std::size_t { kOpen, kClosed, kNotCopied, kCloses };
+enum Closed : std::int64_t { kNothing, kOutgrown, kSomething };  // there is to seal
 
 }  // namespace
 
@@ -24,7 +25,7 @@ Session::Vote Session::vote() {
   move_flushed_files();
   move_passed_files();
   vote[kOpen] = has_open_writers() ? 1 : 0;
-  vote[kClosed] = has_something_to_seal() ? 1 : 0;
+  vote[kClosed] = has_something_to_seal() ? kSomething : window_is_outgrown_ ? kOutgrown : kNothing;
   vote[kNotCopied] = !runtime_->idle() && !runtime_->flush_ready() ? 1 : 0;
   vote[kCloses] = closed_in_all_;
   return vote;
@@ -34,19 +35,31 @@ bool Session::decide(const Vote& votes) {
   std::lock_guard lock(mutex_);
   if (!runtime_ || off_) return false;
   const bool flushing = !runtime_->idle();  // the same on all ranks
-  if (votes[kOpen] == 0 && votes[kClosed] != 0) {
+  if (votes[kOpen] == 0 && votes[kClosed] == kOutgrown && renew_window()) return true;
+  if (votes[kOpen] == 0 && votes[kClosed] == kSomething) {
     // Another thread may have opened a file since the vote. All ranks are here now, and none of
     // them waits for anything but its own lock, so the lock can be held.
     const Sealing guard;
     if (!runtime_->context().world().any_true(has_open_writers())) seal();
     return true;
   }
-  note_passed(votes[kOpen] != 0 && votes[kClosed] != 0, votes[kCloses]);
+  note_passed(votes[kOpen] != 0 && votes[kClosed] == kSomething, votes[kCloses]);
   if (flushing && votes[kNotCopied] == 0) {
     runtime_->poll();
     note_flushed();
   }
   return votes[kOpen] != 0 || votes[kClosed] != 0;
+}
+
+// Collective: all files of a window that had no room for them are at their names. The next one
+// looks for more room.
+bool Session::renew_window() {
+  const Sealing guard;
+  const bool is_used = has_open_writers() || has_something_to_seal();
+  if (runtime_->context().world().any_true(is_used)) return false;
+  runtime_->close_window();
+  open_window();
+  return true;
 }
 
 // The user has said that every rank closes so many files of a dataset (COMPLETE=CLOSE): all come
@@ -120,6 +133,7 @@ void Session::seal() {
   dropped_shared_.clear();
   closes_.clear();
   window_is_incomplete_ = false;
+  window_is_outgrown_ = false;
   next_index_ = 0;
   if (must_be_at_names()) runtime_->wait_for_flushes();
   note_flushed();

@@ -244,6 +244,14 @@ std::unique_ptr<LogFile> Session::file_of(LogsToOpen& logs) {
   options.stays_open = [this, absolute, comm = logs.comm, rule = entry.route.rule](LogFile& file) {
     move_open_file(absolute, rule, file, *comm);
   };
+  options.open_more = [this, path = path_of_more(absolute)] {
+    OpenOptions how = OpenOptions::read_write();
+    how.create = how.no_follow = true;
+    return fs_.open(path, how);
+  };
+  options.outgrown = [this, absolute, comm = logs.comm](LogFile& file) {
+    move_outgrown(absolute, file, *comm);
+  };
   return std::make_unique<LogFile>(options, homes_, std::move(logs.log), std::move(reader));
 }
 
@@ -466,7 +474,9 @@ Status Session::shared_closed(const std::string& absolute, const LogFile::Closed
   entry.gone = entry.gone || closed.gone;
   if (!closed.status.ok()) {
     window_is_incomplete_ = true;
+    if (closed.status.code() == StatusCode::kNoSpace) note_no_room();
     if (first) {
+      (void)fs_.remove_if_exists(path_of_more(absolute));
       log::error(
           "'{}' is dropped, for it could not be written: {}; an older file of that name stays",
           absolute, closed.status.message());

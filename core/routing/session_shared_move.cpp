@@ -7,9 +7,11 @@
 
 #include "core/base/access.hpp"
 #include "core/base/checksum.hpp"
+#include "core/base/holes.hpp"
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
 #include "core/routing/session.hpp"
+#include "core/routing/shared_open.hpp"
 #include "core/shared_file/log_file.hpp"
 
 namespace scr::routing {
@@ -53,6 +55,7 @@ void Session::forget_moved(const std::string& absolute, std::string_view why) {
               "protected");
     ++counts_.moved;
     (void)markers_->drop(marker);
+    (void)fs_.remove_if_exists(path_of_more(absolute));
   }
   const bool gone = known->second.gone;
   shared_moved_.insert(absolute);
@@ -61,6 +64,83 @@ void Session::forget_moved(const std::string& absolute, std::string_view why) {
   forget_shared(absolute);
   // Who has it open goes on with a file without a name.
   if (gone) (void)fs_.remove_if_exists(absolute);
+}
+
+// What has no room in the logs of a file, until that is closed and moved to its name.
+std::string Session::path_of_more(const std::string& absolute) {
+  return path_beside(absolute, "", ".more.scr-moving");
+}
+
+// Collective, at the close.
+void Session::move_outgrown(const std::string& absolute, LogFile& file, Communicator& comm) {
+  const bool moved = move_shared(absolute, file, comm).ok();
+  const std::lock_guard lock(mutex_);
+  if (!runtime_) return;
+  note_no_room();
+  if (moved) forget_moved(absolute, "has no room in the cache");
+}
+
+// Collective: every process copies its share.
+Status Session::copy_together(Communicator& comm, File& from, const std::string& to) {
+  using shared_file::kStripeSize;
+  const bool first = comm.rank() == 0;
+  const auto info = from.info();
+  OpenOptions options = first ? OpenOptions::create_truncate() : OpenOptions::read_write();
+  options.access = OpenOptions::Access::kReadWrite;
+  options.no_follow = true;
+  Result<std::unique_ptr<File>> target = std::unique_ptr<File>();
+  Status status = info.status();
+  if (status.ok() && first) {
+    target = fs_.open(to, options);
+    status = target.ok() ? (*target)->truncate(info->size) : target.status();
+  }
+  SCR_RETURN_IF_ERROR(agree_all(comm, status, "bringing a file to its name"));
+  if (!first) target = fs_.open(to, options);
+  status = target.status();
+  std::vector<std::byte> buffer(kStripeSize);
+  const auto step = static_cast<std::uint64_t>(comm.size()) * kStripeSize;
+  for (auto at = static_cast<std::uint64_t>(comm.rank()) * kStripeSize;
+       status.ok() && at < info->size; at += step) {
+    const std::span bytes = std::span(buffer).first(std::min(kStripeSize, info->size - at));
+    status = from.read_exactly(bytes, at);
+    if (!status.ok()) break;
+    status = visit_nonzero(bytes, [&](std::size_t position, auto piece) {
+      return (*target)->write_all(piece, at + position);
+    });
+  }
+  if (status.ok()) status = (*target)->sync();
+  if (status.ok()) status = (*target)->close();
+  return agree_all(comm, status, "bringing a file to its name");
+}
+
+// Collective: there can be no new version in the cache, so the newest one comes to its name, for
+// MPI to open. Should it be impossible, it stays where it is.
+Status Session::bring_together(Communicator& comm, const SharedOpen& how, const Hash& plan) {
+  const std::string absolute(plan.value("NAME").value_or(""));
+  const std::string temporary = path_beside(absolute, "", ".scr-moving");
+  auto source = open_version(how, plan);
+  Status status = agree_all(comm, source.status(), "bringing a file to its name");
+  if (status.ok()) status = copy_together(comm, **source, temporary);
+  if (status.ok()) {
+    if (comm.rank() == 0) status = rename_durably(temporary, absolute);
+    status = agree_all(comm, status, "bringing a file to its name");
+  }
+  if (!status.ok()) {
+    if (comm.rank() == 0) (void)fs_.remove_if_exists(temporary);
+    return status.with_context(
+        fmt::format("there can be no new version of '{}' in the cache ({}), and the old one is not "
+                    "at its name",
+                    absolute, plan.value("WHY").value_or("")));
+  }
+  const std::lock_guard lock(mutex_);
+  Copy old;
+  if (auto found = markers_->find(absolute.substr(prefix().size() + 1));
+      comm.rank() == 0 && found.ok() && *found) {
+    old.marker = **found;
+    ++counts_.moved;
+  }
+  forget_replaced(old, absolute);
+  return {};
 }
 
 // Collective over the world, with the lock held: as move_passed_files(). The first process of each

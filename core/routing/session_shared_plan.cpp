@@ -67,7 +67,7 @@ Hash Session::claim_and_plan(const SharedOpen& how, int processes) {
   }
   Hash plan = plan_shared(how, processes);
   const auto kind = plan.value("KIND");
-  if (kind == "LOGS" || kind == "EACH") {
+  if (kind == "LOGS" || kind == "EACH" || kind == "BRING") {
     plan.set_value("CLAIM", owner);
     plan.set_value("CLAIMED", name);
   } else {
@@ -158,10 +158,9 @@ Hash Session::plan_shared(const SharedOpen& how, int processes) {
   if (const std::string why = why_no_logs(route.relative); !why.empty()) {
     warn_once("files of MPI-IO are written without protection", why);
     if (at_name) return decide_on("PASS");
-    return refuse(failed_precondition(
-        fmt::format("there can be no new version of '{}' in the cache, and the old one is not at "
-                    "its name: {}",
-                    absolute, why)));
+    plan.set_value("NAME", absolute);
+    plan.set_value("WHY", why);
+    return decide_on("BRING");
   }
   if (shared_moved_.contains(absolute)) return decide_on("PASS");
   if (auto known = shared_window_.find(absolute); known != shared_window_.end()) {
@@ -294,6 +293,12 @@ Result<std::unique_ptr<SharedFile>> Session::open_shared(const std::shared_ptr<C
     SCR_ASSIGN_OR_RETURN(const std::int64_t error, plan.require_int("ERRNO"));
     return Status(static_cast<StatusCode>(code), std::string(plan.value("WHY").value_or("")),
                   static_cast<int>(error));
+  }
+  if (kind == "BRING") {
+    const Status status = bring_together(*comm, how, plan);
+    if (comm->rank() == 0) release_claim(plan);
+    if (!status.ok()) return status;
+    return std::unique_ptr<SharedFile>();
   }
   if (kind != "EACH" && kind != "LOGS") return std::unique_ptr<SharedFile>();
   auto opened = kind == "EACH" ? open_each(comm, how, plan) : open_logs(comm, how, plan);

@@ -49,7 +49,62 @@ Status Session::begin_update(RoutedFile& file) {
     file.replace(std::move(plain), RoutedFile::Role::kPlain);
     return {};
   }
-  return become_writer(file);
+  const Status status = become_writer(file);
+  return status.code() == StatusCode::kNoSpace ? change_at_name(file, status) : status;
+}
+
+void Session::note_no_room() {
+  runtime_->note_no_room();
+  window_is_outgrown_ = true;
+}
+
+void Session::tell_no_room(const std::string& absolute) {
+  note_no_room();
+  warn_once(fmt::format("there is no room in the cache for '{}'", absolute),
+            "it is written at its name, without protection; give the cache more room "
+            "(SCR_CACHE_BASE), or keep fewer datasets there (SCR_CACHE_SIZE)");
+}
+
+// There is no room for a new version in the cache: the newest one is changed at its name, as
+// without h5scr.
+Status Session::change_at_name(RoutedFile& file, const Status& why) {
+  SCR_ASSIGN_OR_RETURN(const Copy newest, find(route_of(file.absolute_), file.absolute_));
+  const bool in_window =
+      newest.where == Copy::Where::kCache && newest.dataset == runtime_->window();
+  if (in_window || newest.lost || runtime_->window_bypasses()) return why;
+  std::unique_ptr<File> target;
+  if (newest.where == Copy::Where::kPlain) {
+    SCR_ASSIGN_OR_RETURN(target, fs_.open(file.absolute_, OpenOptions::read_write()));
+    SCR_RETURN_IF_ERROR(lock_descriptor(*target, file.held_lock_));
+    (void)target->lock(LockMode::kShared, /*wait=*/false);
+  } else {
+    SCR_ASSIGN_OR_RETURN(auto source, open_copy(newest, file.absolute_));
+    SCR_ASSIGN_OR_RETURN(target, write_at_name(*source, file.absolute_, file.held_lock_));
+    forget_replaced(newest, file.absolute_);
+    ++counts_.moved;
+  }
+  tell_no_room(file.absolute_);
+  file.replace(std::move(target), RoutedFile::Role::kPlain);
+  return {};
+}
+
+// A change of an open file has failed. True: for lack of room in the cache, so it is at its name
+// now, where the change can be tried again.
+bool Session::gave_way(RoutedFile& file, const Status& why) {
+  if (why.code() != StatusCode::kNoSpace || getpid() != pid_) return false;
+  std::lock_guard lock(mutex_);
+  if (file.role() == RoutedFile::Role::kPlain) return true;  // another thread was faster
+  if (off_ || !runtime_) return false;
+  const auto live = live_.find(file.absolute_);
+  if (live != live_.end()) return live->second.failure.ok() && stop_snapshots(file, why).ok();
+  if (runtime_->window_bypasses()) return false;
+  const WindowFile* known = file_in_window(file.absolute_);
+  const bool is_whole = known != nullptr && known->failure.ok();
+  if (file.role() != RoutedFile::Role::kWriter || !is_whole || !is_alone_with(file)) return false;
+  tell_no_room(file.absolute_);
+  const Status moved = move_to_name(file);
+  if (!moved.ok()) log::warning("{}", moved.message());
+  return moved.ok();
 }
 
 // If another process of this node has changed the file since, in this window, both change the same

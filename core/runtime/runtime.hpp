@@ -84,6 +84,9 @@ class Runtime {
   std::string window_path(const std::string& relative) const;
   // The window goes straight to the prefix directory.
   bool window_bypasses() const { return writing_ && writing_->bypass; }
+  // The window had no room in the cache for what this process wrote: the next one has to find more,
+  // or goes straight to the prefix directory. Not collective.
+  void note_no_room() { outgrown_ = true; }
   // Lists this rank's log of a file that several write together, and gives its path; not
   // collective.
   Result<std::string> route_log(const std::string& relative);
@@ -255,6 +258,9 @@ class Runtime {
   // Collective: room for one more dataset like the last on every node?
   bool has_room(const Store& store);
   void expect_bytes(std::uint64_t bytes);
+  // Collective: the same after the oldest datasets that are in the prefix directory, too, have left
+  // the cache; none leaves if that would not be enough.
+  bool evict_flushed(const Store& store);
   // Removes the oldest datasets of a store until `keep` are left; keeps output that is only here.
   Status evict(const std::string& store, std::uint64_t keep);
   std::string agree_on_store(int dataset);
@@ -329,6 +335,8 @@ class Runtime {
   int last_checkpoint_ = 0;
   std::int64_t last_created_ = 0;      // on rank 0: no dataset that is known is newer
   std::uint64_t last_node_bytes_ = 0;  // what the last dataset took on this node
+  std::uint64_t last_available_ = 0;   // the room that it found there
+  bool outgrown_ = false;              // that was not enough for this process
 };
 
 }  // namespace scr

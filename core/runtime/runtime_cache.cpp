@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/log.hpp"
 #include "core/runtime/room.hpp"
@@ -35,8 +36,38 @@ bool Runtime::has_room(const Store& store) {
     held = context_->node().all_reduce(held, ReduceOp::kSum);
   }
   auto available = available_bytes(context_->fs(), *store.directory, store.descriptor.bytes, held);
-  const bool room = available.ok() && *available > 0 && *available >= last_node_bytes_;
+  if (context_->node().any_true(std::exchange(outgrown_, false))) {
+    last_node_bytes_ = std::max(last_node_bytes_, last_available_ + 1);
+  }
+  last_available_ = available.ok() ? *available : 0;
+  const bool room = last_available_ > 0 && last_available_ >= last_node_bytes_;
   return context_->world().all_true(room);
+}
+
+bool Runtime::evict_flushed(const Store& store) {
+  std::vector<int> going;  // the same on all ranks
+  std::uint64_t bytes = 0;
+  for (const CachedDataset& cached : cached_) {
+    const int id = cached.dataset.id;
+    const bool is_safe = cached.usable && is_in_prefix(id) && !flusher_->is_flushing(id);
+    if (!is_safe || cached.store != store.descriptor.directory) continue;
+    // Only a program that opens its files by their names finds them there without a fetch.
+    if (!context_->transparent() && !may_leave(cached)) continue;
+    going.push_back(id);
+    for (const FilemapEntry* entry : own_entries(cached.dataset)) {
+      for (const FileMeta& meta : entry->files) bytes += meta.size;
+    }
+  }
+  bytes = context_->node().all_reduce(bytes, ReduceOp::kSum);
+  const bool enough = last_available_ + bytes >= std::max<std::uint64_t>(last_node_bytes_, 1);
+  if (!context_->world().all_true(enough)) return false;
+  for (const int id : going) {
+    if (context_->config().get_bool("SCR_CRC_ON_DELETE")) verify_own_files(id);
+    const Status status = forget(id);
+    if (!status.ok()) log::warning("{}", status.message());
+    if (has_room(store)) return true;
+  }
+  return false;
 }
 
 // Collective: the store that a dataset of an earlier run is on, of which some processes may have

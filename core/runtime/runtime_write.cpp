@@ -109,6 +109,7 @@ Status Runtime::begin_writing(bool fetching) {
         agree(c.world(), evict(store.descriptor.directory, 0), "making room in the cache"));
     room = has_room(store);
   }
+  if (!room && !fetching) room = evict_flushed(store);
   if (!room) {
     writing_->bypass = true;
     if (c.rank() == 0) {
@@ -396,6 +397,7 @@ Status Runtime::abandon(const Status& why) {
   if (context_->rank() == 0) {
     log::warning("dataset {} ('{}') is dropped: {}", id, writing_->dataset.name, why.message());
   }
+  if (why.code() == StatusCode::kNoSpace && !writing_->bypass) outgrown_ = true;
   bool saved = true;
   if (const FilemapEntry* entry = cache_->filemap().get(context_->rank(), id);
       entry != nullptr && on_abandon_) {

@@ -217,6 +217,21 @@ Status Log::write_out() {
   return {};
 }
 
+Status Log::take_gathered(
+    const std::function<Status(std::uint64_t offset, std::span<const std::byte> bytes)>& visit) {
+  const std::uint64_t end = gathered_at_ + gathered_.size();
+  Status status;
+  places_.for_each([&](const Extent& extent) {
+    const std::uint64_t from = std::max(extent.log_offset, gathered_at_);
+    const std::uint64_t to = std::min(extent.log_offset + extent.length, end);
+    if (!status.ok() || from >= to) return;
+    status = visit(extent.offset + (from - extent.log_offset),
+                   std::span(gathered_).subspan(from - gathered_at_, to - from));
+  });
+  if (status.ok()) gathered_.clear();
+  return status;
+}
+
 // At the end of the log. The bytes have their place there also if it fails, so that no others get
 // it.
 Status Log::append_bytes(std::span<const std::byte> data) {

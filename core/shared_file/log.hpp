@@ -7,6 +7,7 @@
 // to redundancy and flush. Not thread-safe.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -66,6 +67,10 @@ class Log {
                std::vector<Extent>& entered);
   // Brings to the file what is still in memory. It can be called again if it fails.
   Status write_out();
+  // What is still in memory, by its place in the shared file. The log does not have it any more if
+  // that could be visited.
+  Status take_gathered(
+      const std::function<Status(std::uint64_t offset, std::span<const std::byte> bytes)>& visit);
   // Reads from the log itself.
   Status read(std::uint64_t log_offset, std::span<std::byte> out);
   // What was written beyond is forgotten.

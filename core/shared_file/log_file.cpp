@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/base/byte_size.hpp"
+#include "core/base/holes.hpp"
 #include "core/base/log.hpp"
 
 namespace scr::shared_file {
@@ -34,19 +35,50 @@ Status LogFile::write(std::span<const Range> ranges, std::span<const std::byte> 
   const std::lock_guard lock(mutex_);
   if (plain_ != nullptr) return write_plain(*plain_, ranges, data);
   if (!log_) return read_only();
-  Status status = log_->write(ranges, data, entered_);
+  Status status;
+  if (!more_) status = log_->write(ranges, data, entered_);
+  if (status.code() == StatusCode::kNoSpace && options_.open_more) status = begin_more();
+  if (status.ok() && more_) status = write_more(ranges, data);
   for (const Range& range : ranges) {
     if (range.length > 0) entered_end_ = std::max(entered_end_, range.end());
   }
-  if (!entered_.empty()) unpublished_ = written_ = true;
+  if (!entered_.empty() || !entered_more_.empty()) unpublished_ = written_ = true;
   if (!status.ok() && failure_.ok()) failure_ = status;
   return status;
 }
 
+// The device of the logs is full. What the log has stays there, and what is still in memory, with
+// all that is written from here on, goes to a file beside the name.
+Status LogFile::begin_more() {
+  SCR_ASSIGN_OR_RETURN(auto file, options_.open_more());
+  const Status status = log_->take_gathered([&](std::uint64_t offset, auto bytes) {
+    entered_more_.push_back({offset, bytes.size(), offset, {}});
+    return file->write_all(bytes, offset);
+  });
+  if (!status.ok()) entered_more_.clear();
+  SCR_RETURN_IF_ERROR(status);
+  more_ = std::move(file);
+  return {};
+}
+
+Status LogFile::write_more(std::span<const Range> ranges, std::span<const std::byte> data) {
+  SCR_RETURN_IF_ERROR(write_plain(*more_, ranges, data));
+  for (const Range& range : ranges) {
+    if (range.length > 0) entered_more_.push_back({range.offset, range.length, range.offset, {}});
+  }
+  return {};
+}
+
+// Homes are told of the log first: bytes that it could not take are known by their new place then.
 Status LogFile::publish_locked() {
   if (!unpublished_) return {};
-  Status status = log_->write_out();  // before others are told where the bytes are
+  // Before others are told where the bytes are.
+  Status status = more_ ? Status() : log_->write_out();
+  if (status.code() == StatusCode::kNoSpace && options_.open_more) status = begin_more();
+  if (status.ok() && more_) status = more_->sync();  // for other nodes
   if (status.ok()) status = homes_->enter(options_.id, options_.place, entered_, entered_end_);
+  if (status.ok() && !entered_more_.empty())
+    status = homes_->enter(options_.id, kMore, entered_more_, entered_end_);
   if (!status.ok()) {
     if (failure_.ok()) failure_ = status;
     return status;
@@ -58,6 +90,7 @@ Status LogFile::publish_locked() {
     homes_told_.insert(homes_->home_of(options_.id, extent.end() - 1));
   }
   entered_.clear();
+  entered_more_.clear();
   unpublished_ = false;
   return {};
 }
@@ -164,7 +197,7 @@ Status LogFile::unlock() {
 }
 
 // What of the earlier version is still part of the file becomes part of the new one; every process
-// takes its share of the stripes.
+// takes its share of the stripes. Zeros need not be in a log: what no log has is zero.
 Status LogFile::take_over_base() {
   const Communicator& comm = *options_.comm;
   const std::uint64_t limit = reader_->base_limit();
@@ -174,18 +207,25 @@ Status LogFile::take_over_base() {
     const Range range{stripe * kStripeSize, std::min(kStripeSize, limit - stripe * kStripeSize)};
     SCR_ASSIGN_OR_RETURN(const auto locations, reader_->locate(std::span(&range, 1)));
     for (const Location& location : locations) {
-      if (location.log) continue;
-      for (std::uint64_t done = 0; done < location.range.length;) {
-        const Range piece{location.range.offset + done,
-                          std::min<std::uint64_t>(buffer.size(), location.range.length - done)};
-        const std::span bytes = std::span(buffer).first(piece.length);
-        SCR_RETURN_IF_ERROR(reader_->base()->read_exactly(bytes, piece.offset));
-        SCR_RETURN_IF_ERROR(write(std::span(&piece, 1), bytes));
-        done += piece.length;
-      }
+      if (!location.log) SCR_RETURN_IF_ERROR(take_over(location.range, buffer));
     }
   }
   return publish();
+}
+
+Status LogFile::take_over(const Range& range, std::span<std::byte> buffer) {
+  std::uint64_t offset = reader_->next_in_base(range.offset, range.end());
+  while (offset < range.end()) {
+    const std::span bytes =
+        buffer.first(std::min<std::uint64_t>(buffer.size(), range.end() - offset));
+    SCR_RETURN_IF_ERROR(reader_->base()->read_exactly(bytes, offset));
+    SCR_RETURN_IF_ERROR(visit_nonzero(bytes, [&](std::size_t position, auto piece) {
+      const Range to{offset + position, piece.size()};
+      return write(std::span(&to, 1), piece);
+    }));
+    offset = reader_->next_in_base(offset + bytes.size(), range.end());
+  }
+  return {};
 }
 
 Result<std::optional<std::uint32_t>> LogFile::finish_log(std::uint64_t size) {
@@ -255,6 +295,7 @@ void LogFile::end_move() {
   calls_changed_.notify_all();
 }
 
+// `to` is new and has its size already: zeros are there.
 Status LogFile::copy_share(File& to, std::uint64_t size) {
   const Communicator& comm = *options_.comm;
   std::vector<std::byte> buffer(kStripeSize);
@@ -263,7 +304,9 @@ Status LogFile::copy_share(File& to, std::uint64_t size) {
     const Range range{stripe * kStripeSize, std::min(kStripeSize, size - stripe * kStripeSize)};
     const std::span bytes = std::span(buffer).first(range.length);
     SCR_ASSIGN_OR_RETURN(const std::uint64_t got, reader_->read(std::span(&range, 1), bytes));
-    SCR_RETURN_IF_ERROR(to.write_all(bytes.first(got), range.offset));
+    SCR_RETURN_IF_ERROR(visit_nonzero(bytes.first(got), [&](std::size_t position, auto piece) {
+      return to.write_all(piece, range.offset + position);
+    }));
   }
   return to.sync();
 }
@@ -298,6 +341,7 @@ Status LogFile::move(Communicator& comm, const Move& move) {
   moved_ = std::move(*file);
   plain_ = moved_.get();
   log_.reset();
+  more_.reset();
   return {};
 }
 
@@ -317,28 +361,34 @@ void LogFile::tell_cost() const {
             cost->extents, format_byte_size(cost->bytes), homes_->nodes());
 }
 
+Status LogFile::close_plain() {
+  Closed closed;
+  closed.plain = true;
+  closed.status = agree_all(*options_.comm, moved_->close(), "closing a file");
+  if (options_.comm->rank() == 0) (void)homes_->drop(options_.id);
+  const Status known = options_.closed ? options_.closed(closed) : Status();
+  return closed.status.ok() ? known : closed.status;
+}
+
 Status LogFile::close() {
   const Collective call(*this);
+  if (plain_ != nullptr) return close_plain();
   Communicator& comm = *options_.comm;
   Closed closed;
-  if (plain_ != nullptr) {
-    closed.plain = true;
-    closed.status = agree_all(comm, moved_->close(), "closing a file");
-    if (comm.rank() == 0) (void)homes_->drop(options_.id);
-    const Status known = options_.closed ? options_.closed(closed) : Status();
-    return closed.status.ok() ? known : closed.status;
-  }
   Status mine = publish();
   if (mine.ok()) mine = failure_;
   closed.status = agree_all(comm, mine, "closing a file");
-  std::array<std::int64_t, 2> facts = {written_ ? 1 : 0, options_.gone && options_.gone() ? 1 : 0};
+  std::array<std::int64_t, 3> facts = {written_ ? 1 : 0, options_.gone && options_.gone() ? 1 : 0,
+                                       more_ ? 1 : 0};
   comm.all_reduce(facts, ReduceOp::kMax);
   closed.written = facts[0] != 0;
   closed.gone = facts[1] != 0;
-  if (closed.written && closed.status.ok() && reader_->base() != nullptr) {
+  bool outgrown = closed.status.ok() && facts[2] != 0;
+  if (closed.written && closed.status.ok() && !outgrown && reader_->base() != nullptr) {
     closed.status = agree_all(comm, take_over_base(), "closing a file");
+    outgrown = closed.status.ok() && comm.any_true(more_ != nullptr);
   }
-  if (closed.written && closed.status.ok()) {
+  if (closed.written && closed.status.ok() && !outgrown) {
     auto size = reader_->size();
     mine = size.status();
     if (mine.ok()) {
@@ -348,6 +398,15 @@ Status LogFile::close() {
       if (mine.ok()) closed.log_crc = *finished;
     }
     closed.status = agree_all(comm, mine, "closing a file");
+    if (!closed.status.ok()) outgrown = comm.any_true(mine.code() == StatusCode::kNoSpace);
+  }
+  if (outgrown) {
+    if (options_.outgrown) options_.outgrown(*this);
+    if (plain_ != nullptr) return close_plain();
+    closed.status = {StatusCode::kNoSpace,
+                     fmt::format("there is no room for '{}' in the cache, and it could not be "
+                                 "moved to its name",
+                                 options_.name)};
   }
   if (closed.written && closed.status.ok() && comm.rank() == 0) tell_cost();
   log_.reset();

@@ -41,6 +41,11 @@ class LogFile final : public SharedFile {
     std::function<Status()> synced;
     // Collective: told when the file was synced so often that it must be meant to stay open.
     std::function<void(LogFile&)> stays_open;
+    // Not collective: a file that all processes can reach, and have together, for what has no room
+    // in the logs, each byte at its place. Without it that is an error.
+    std::function<Result<std::unique_ptr<File>>()> open_more;
+    // Collective, in close(): some log had no room, so the file is to be moved.
+    std::function<void(LogFile&)> outgrown;
   };
   // `log`: of this process, none if the file is only read. `reader` has what the others wrote.
   LogFile(Options options, std::shared_ptr<const Homes> homes, std::unique_ptr<Log> log,
@@ -95,7 +100,11 @@ class LogFile final : public SharedFile {
   };
   Status copy_share(File& to, std::uint64_t size);
   Status publish_locked();
+  Status begin_more();
+  Status write_more(std::span<const Range> ranges, std::span<const std::byte> data);
+  Status close_plain();
   Status take_over_base();
+  Status take_over(const Range& range, std::span<std::byte> buffer);
   Result<std::optional<std::uint32_t>> finish_log(std::uint64_t size);
   Status read_only() const;
   void tell_cost() const;
@@ -111,6 +120,8 @@ class LogFile final : public SharedFile {
   std::unique_ptr<Log> log_;
   std::vector<Extent> entered_;    // what the homes do not know yet
   std::uint64_t entered_end_ = 0;  // where the file ends at least
+  std::unique_ptr<File> more_;     // takes what is written when the log has no room any more
+  std::vector<Extent> entered_more_;
   std::atomic<bool> unpublished_ = false;
   std::set<int> homes_told_;
   bool written_ = false;

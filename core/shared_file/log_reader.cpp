@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/holes.hpp"
 #include "core/base/read_only_file.hpp"
 
 namespace scr::shared_file {
@@ -302,6 +303,16 @@ class ReaderFile final : public ReadOnlyFile {
   // Nobody changes it, so every reader may have its lock.
   Status lock(LockMode /*mode*/, bool /*wait*/) override { return {}; }
   Status unlock() override { return {}; }
+  // As scr::next_data(): the homes know it of a file that is in logs only.
+  std::uint64_t next_data(std::uint64_t offset, std::uint64_t end) {
+    const Range range{offset, end - offset};
+    if (range.length == 0 || reader_->base() != nullptr) return offset;
+    const auto found = reader_->locate(std::span(&range, 1));
+    if (!found.ok()) return offset;
+    const auto data = std::ranges::find_if(
+        *found, [](const Location& location) { return location.log.has_value(); });
+    return data == found->end() ? end : data->range.offset;
+  }
   const std::string& path() const override { return name_; }
 
  private:
@@ -310,6 +321,13 @@ class ReaderFile final : public ReadOnlyFile {
 };
 
 }  // namespace
+
+std::uint64_t LogReader::next_in_base(std::uint64_t offset, std::uint64_t end) const {
+  if (auto* const logs = dynamic_cast<ReaderFile*>(base_.get())) {
+    return logs->next_data(offset, end);
+  }
+  return next_data(*base_, offset, end);
+}
 
 std::unique_ptr<File> as_file(std::unique_ptr<LogReader> reader, std::string name) {
   return std::make_unique<ReaderFile>(std::move(reader), std::move(name));

@@ -14,7 +14,9 @@
 
 namespace scr::shared_file {
 
-// Opens a log for reading, of this or of another node.
+// What has no room in the logs is in one file of all processes, each byte at its place.
+inline constexpr LogPlace kMore{0xfffffffe, 0, 0};
+// Opens a log for reading, of this or of another node, or that file.
 using OpenLog = std::function<Result<std::unique_ptr<File>>(const LogPlace&)>;
 // Opens another copy of just the bytes of a sealed file, for when they cannot be had from the logs
 // any more: the dataset has left the cache, or the run has ended.
@@ -46,6 +48,8 @@ class LogReader {
   // As SharedFile::read.
   Result<std::uint64_t> read(std::span<const Range> ranges, std::span<std::byte> out);
   Result<std::vector<Location>> locate(std::span<const Range> ranges);
+  // Where the next data of the base is, from `offset` on; at most `end`.
+  std::uint64_t next_in_base(std::uint64_t offset, std::uint64_t end) const;
 
  private:
   // A log, and what small reads in order have of one that does not change any more.

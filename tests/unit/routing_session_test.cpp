@@ -25,6 +25,7 @@
 #include "flush/index.hpp"
 #include "tests/unit/forwarding_filesystem.hpp"
 #include "tests/unit/session_fixture.hpp"
+#include "tests/unit/small_cache.hpp"
 
 namespace scr::routing {
 namespace {
@@ -583,6 +584,82 @@ TEST_F(SessionTest, AFileThatCouldNotBeWrittenLeavesTheOldOneAlsoIfItIsOpenTwice
   EXPECT_FALSE(opened->file->write_all(bytes_of("more"), 0).ok());
   EXPECT_FALSE(again->file->write_all(bytes_of("more"), 0).ok());
   EXPECT_EQ(real("a.h5"), "good");
+}
+
+// --- a cache with little room
+
+TEST_F(SessionTest, AFileThatHasNoRoomInTheCacheGoesOnAtItsName) {
+  testing::SmallCache fs(directory_ / "cache", 1000);
+  Session session(fs);
+  for (const char value : {'a', 'b'}) {  // the second one finds out before it is written
+    auto opened = session.open(name("a.h5"), OpenOptions::create_truncate());
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    for (const std::uint64_t offset : {0, 600, 1200}) {
+      const Status status = opened->file->write_all(bytes_of(std::string(600, value)), offset);
+      ASSERT_TRUE(status.ok()) << status.message();
+    }
+    ASSERT_TRUE(opened->file->close().ok());
+    EXPECT_EQ(read(session, "a.h5"), std::string(1800, value));
+    EXPECT_EQ(real("a.h5"), std::string(1800, value));
+  }
+  session.finish();
+  EXPECT_EQ(real("a.h5"), std::string(1800, 'b'));
+  auto index = flush::read_index(file_system(), prefix());
+  ASSERT_TRUE(index.ok()) << index.status().message();
+  EXPECT_EQ(index->entries().size(), 1U) << "the second one is a dataset of the prefix directory";
+}
+
+TEST_F(SessionTest, AFileThatIsChangedWithoutRoomForACopyIsChangedAtItsName) {
+  set("SCR_FLUSH", "10");
+  InProcessWorld::run(1, [&](Communicator& comm) {
+    testing::SmallCache fs(directory_ / "cache", 1700);
+    Rank rank(comm, {"ROUTE=*.h5 TYPE=CKPT"}, fs);
+    write(rank.session, "a.h5", std::string(800, 'a'));
+    rank.look();
+    write(rank.session, "b.h5", std::string(200, 'b'));
+    write_second(rank.session, "new", 0);
+    const std::string changed = "new" + std::string(797, 'a');
+    EXPECT_EQ(real("a.h5"), changed);
+    EXPECT_EQ(read(rank.session, "a.h5"), changed);
+    rank.look();
+    rank.session.finish();
+    EXPECT_EQ(real("a.h5"), changed);
+    EXPECT_EQ(real("b.h5"), std::string(200, 'b'));
+  });
+}
+
+TEST_F(SessionTest, ADatasetThatIsInThePrefixDirectoryMakesRoomForANewOne) {
+  set("SCR_CACHE_SIZE", "3");
+  testing::SmallCache fs(directory_ / "cache", 1000);
+  Session session(fs);
+  write(session, "a.h5", std::string(600, 'a'));
+  ASSERT_EQ(real("a.h5"), std::string(600, 'a'));
+  write(session, "b.h5", std::string(600, 'b'));
+  EXPECT_NE(cached_path("b.h5"), "");
+  EXPECT_EQ(cached_path("a.h5"), "");
+  EXPECT_EQ(read(session, "a.h5"), std::string(600, 'a'));
+  session.finish();
+  EXPECT_EQ(real("b.h5"), std::string(600, 'b'));
+}
+
+TEST_F(SessionTest, AFileThatIsRenamedWithoutRoomForACopyIsAtTheNewName) {
+  set("SCR_FLUSH", "10");
+  InProcessWorld::run(1, [&](Communicator& comm) {
+    testing::SmallCache fs(directory_ / "cache", 1700);
+    Rank rank(comm, {"ROUTE=*.h5 TYPE=CKPT"}, fs);
+    write(rank.session, "a.h5", std::string(800, 'a'));
+    rank.look();
+    write(rank.session, "b.h5", std::string(200, 'b'));
+    auto renamed = rank.session.renamed(name("a.h5"), name("c.h5"));
+    ASSERT_TRUE(renamed.ok()) << renamed.status().message();
+    EXPECT_EQ(real("c.h5"), std::string(800, 'a'));
+    EXPECT_FALSE(rank.session.open(name("a.h5"), OpenOptions::read()).ok());
+    rank.look();
+    EXPECT_NE(cached_path("b.h5"), "") << "the dataset is sealed";
+    rank.session.finish();
+    EXPECT_EQ(real("b.h5"), std::string(200, 'b'));
+    EXPECT_EQ(real("c.h5"), std::string(800, 'a'));
+  });
 }
 
 TEST_F(SessionTest, WithoutNewsOfRenamesAFileIsAtItsNameWhenItIsClosed) {

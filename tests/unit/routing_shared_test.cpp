@@ -10,6 +10,7 @@
 #include "flush/index.hpp"
 #include "tests/unit/forwarding_filesystem.hpp"
 #include "tests/unit/session_fixture.hpp"
+#include "tests/unit/small_cache.hpp"
 
 namespace scr::routing {
 namespace {
@@ -531,6 +532,113 @@ TEST_F(SharedSessionTest, WhatRanksWriteThroughALinkIsTheFileBehindIt) {
   });
   EXPECT_EQ(real("real.h5"), "bb");
   EXPECT_TRUE(std::filesystem::is_symlink(name("latest.h5")));
+}
+
+// --- a cache with little room
+
+class SmallSharedCache : public SharedSessionTest {
+ protected:
+  static constexpr std::uint64_t kPiece = 300'000;
+
+  // Each rank has its pieces in turn; what all have written is read before each next one.
+  static void put_pieces(const Rank& rank, SharedFile& file, int count) {
+    const auto ranks = static_cast<std::uint64_t>(rank.world.size());
+    const auto mine = static_cast<std::uint64_t>(rank.world.rank());
+    for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(count); ++i) {
+      const std::string text(kPiece, static_cast<char>('a' + i));
+      // Some bytes are kept in memory first, and are not in order.
+      const Range end{(i * ranks + mine + 1) * kPiece - 10, 10};
+      const Range begin{(i * ranks + mine) * kPiece, kPiece - 10};
+      for (const Range& range : {end, begin}) {
+        const Status status =
+            file.write(std::span(&range, 1), bytes_of(text.substr(0, range.length)));
+        ASSERT_TRUE(status.ok()) << status.message();
+      }
+      ASSERT_TRUE(file.publish().ok());
+      rank.world.barrier();
+      std::string found((i + 1) * ranks * kPiece, '?');
+      const Range all{0, found.size()};
+      auto got = file.read(std::span(&all, 1), std::as_writable_bytes(std::span(found)));
+      ASSERT_TRUE(got.ok()) << got.status().message();
+      ASSERT_TRUE(found == pieces(rank, static_cast<int>(i) + 1)) << i;
+      rank.world.barrier();
+    }
+  }
+  static std::string pieces(const Rank& rank, int count) {
+    std::string text;
+    for (int i = 0; i < count; ++i) {
+      text += std::string(kPiece * static_cast<std::size_t>(rank.world.size()),
+                          static_cast<char>('a' + i));
+    }
+    return text;
+  }
+  std::vector<std::string> names_in_prefix() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(prefix()))
+      names.push_back(entry.path().filename().string());
+    return names;
+  }
+};
+
+TEST_F(SmallSharedCache, AFileThatHasNoRoomInTheCacheIsWholeAtItsName) {
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    testing::SmallCache fs(directory_ / "cache", 1'000'000);
+    Rank rank(comm, {}, fs);
+    auto opened = open_together(rank, "f.h5");
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    put_pieces(rank, **opened, 4);
+    const Status closed = (*opened)->close();
+    ASSERT_TRUE(closed.ok()) << closed.message();
+    EXPECT_TRUE(real("f.h5") == pieces(rank, 4));
+    EXPECT_TRUE(read(rank.session, "f.h5") == pieces(rank, 4));
+    comm.barrier();
+    // The others of the window are protected nevertheless, and the next window needs more room.
+    write_together(rank, "g.h5", 'g');
+    rank.look();
+    EXPECT_EQ(read(rank.session, "g.h5"), "gg");
+    opened = open_together(rank, "f.h5");
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    EXPECT_EQ(*opened, nullptr) << "it should be MPI's";
+    rank.session.finish();
+  });
+  EXPECT_THAT(names_in_prefix(),
+              ::testing::UnorderedElementsAre(".scr", "scr.current", "f.h5", "g.h5"));
+}
+
+TEST_F(SmallSharedCache, AChangedFileThatHasNoRoomInTheCacheKeepsWhatWasNotChanged) {
+  std::ofstream(name("f.h5")) << std::string(4 * kPiece, 'x');
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    testing::SmallCache fs(directory_ / "cache", kPiece);
+    Rank rank(comm, {}, fs);
+    write_together(rank, "f.h5", 'y');
+    rank.session.finish();
+  });
+  EXPECT_TRUE(real("f.h5") == "yy" + std::string(4 * kPiece - 2, 'x'));
+  EXPECT_THAT(names_in_prefix(), ::testing::UnorderedElementsAre(".scr", "f.h5"));
+}
+
+TEST_F(SmallSharedCache, WithoutRoomForANewVersionTheOldOneComesToItsNameForMpi) {
+  set("SCR_FLUSH", "10");
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    testing::SmallCache fs(directory_ / "cache", 1'000'000);
+    Rank rank(comm, kCheckpoints, fs);
+    auto opened = open_together(rank, "f.h5");
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    put_pieces(rank, **opened, 1);
+    ASSERT_TRUE((*opened)->close().ok());
+    rank.look();
+    ASSERT_NE(real("f.h5"), pieces(rank, 1));
+    opened = open_together(rank, "f.h5");
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    EXPECT_EQ(*opened, nullptr) << "it should be MPI's";
+    EXPECT_TRUE(real("f.h5") == pieces(rank, 1));
+    comm.barrier();
+    if (comm.rank() == 0) std::ofstream(name("f.h5")) << "newer";
+    comm.barrier();
+    EXPECT_EQ(read(rank.session, "f.h5"), "newer");
+    rank.session.finish();
+  });
+  EXPECT_EQ(real("f.h5"), "newer") << "the flush at the end has brought the old one";
 }
 
 // --- hints of MPI-IO

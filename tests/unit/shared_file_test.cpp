@@ -1,7 +1,9 @@
 // Shared files against a file that is kept byte by byte; logs and their tables; homes.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <filesystem>
@@ -224,6 +226,52 @@ TEST(SharedFile, ANewVersionKeepsWhatItDoesNotChange) {
   }
 }
 
+// A file with holes, much longer than what is in it.
+std::string make_sparse(const TemporaryDirectory& directory, std::uint64_t size,
+                        std::span<const std::uint64_t> places) {
+  std::string path = directory / "sparse";
+  auto file = real_file_system().open(path, OpenOptions::create_truncate());
+  EXPECT_TRUE((*file)->truncate(size).ok());
+  for (const std::uint64_t place : places) {
+    EXPECT_TRUE((*file)->write_all(std::vector<std::byte>(100, std::byte{'x'}), place).ok());
+  }
+  EXPECT_TRUE((*file)->close().ok());
+  return path;
+}
+
+std::string bytes_at(const std::string& path, std::uint64_t offset, std::size_t count) {
+  std::string text(count, '?');
+  auto file = real_file_system().open(path, OpenOptions::read());
+  EXPECT_TRUE((*file)->read_exactly(std::as_writable_bytes(std::span(text)), offset).ok());
+  return text;
+}
+
+TEST(SharedFile, ANewVersionOfASparseFileCopiesItsDataAndNotItsHoles) {
+  constexpr std::uint64_t kSize = 20 * kStripeSize + 12345;
+  constexpr std::array<std::uint64_t, 3> kPlaces = {70000, 5 * kStripeSize - 50, kSize - 100};
+  const TemporaryDirectory directory;
+  const std::string path = make_sparse(directory, kSize, kPlaces);
+  Nodes nodes(2);
+  const auto homes = nodes.homes();
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    std::shared_ptr<File> base = *real_file_system().open(path, OpenOptions::read());
+    auto file = open_file(comm, homes, directory, base);
+    const Range range{7 * kStripeSize, 1};
+    if (comm.rank() == 1) {
+      ASSERT_TRUE(file->write(std::span(&range, 1), std::as_bytes(std::span("y", 1))).ok());
+    }
+    ASSERT_TRUE(file->close().ok());
+  });
+  std::uint64_t held = 0;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    held += read_log_table(real_file_system(), log_path(directory, rank))->data_size;
+  }
+  EXPECT_LT(held, std::uint64_t{1} << 20U);
+  auto expected = *real_file_system().read_file(path);
+  expected[7 * kStripeSize] = std::byte{'y'};
+  EXPECT_TRUE(replay(directory, 2) == expected);
+}
+
 TEST(SharedFile, ALogDoesNotGrowWhenTheSameBytesAreWrittenAgain) {
   TemporaryDirectory directory;
   Nodes nodes(1);
@@ -284,6 +332,33 @@ TEST(SharedFile, CanBeMovedToItsNameWhileItIsOpen) {
     ASSERT_TRUE(file->close().ok());
   });
   EXPECT_EQ(std::filesystem::file_size(name), 50U);
+}
+
+TEST(SharedFile, HasItsHolesWhenItIsMovedToItsName) {
+  constexpr std::uint64_t kFar = 10 * kStripeSize;
+  const TemporaryDirectory directory;
+  const std::string name = directory / "plain";
+  Nodes nodes(1);
+  const auto homes = nodes.homes();
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    auto file = open_file(comm, homes, directory);
+    const Range range{kFar * static_cast<std::uint64_t>(comm.rank()) + 10, 3};
+    ASSERT_TRUE(file->write(std::span(&range, 1), std::as_bytes(std::span("abc", 3))).ok());
+    LogFile::Move move;
+    move.open = [&](bool first) {
+      return real_file_system().open(
+          name, first ? OpenOptions::create_truncate() : OpenOptions::read_write());
+    };
+    move.commit = [] { return Status(); };
+    ASSERT_TRUE(file->move(comm, move).ok());
+    ASSERT_TRUE(file->close().ok());
+  });
+  ASSERT_EQ(std::filesystem::file_size(name), kFar + 13);
+  EXPECT_EQ(bytes_at(name, 9, 5), std::string("\0abc\0", 5));
+  EXPECT_EQ(bytes_at(name, kFar + 9, 4), std::string("\0abc", 4));
+  struct stat info {};
+  ASSERT_EQ(::stat(name.c_str(), &info), 0);
+  EXPECT_LT(info.st_blocks * 512, 1 << 20);
 }
 
 // Processes that find it moved at different moments would not do the same number of agreements.
