@@ -182,9 +182,8 @@ Result<bool> Flush::rename_own(Communicator& world) {
   std::set<std::string> directories;
   auto rename = [&](const std::string& base, const std::string& file) -> Status {
     directories.insert(parent_of(base + "/" + file));
-    const std::string temporary = base + "/" + temporary_name(file, dataset_);
     SCR_ASSIGN_OR_RETURN(const bool waited,
-                         put_in_place(fs_, temporary, base + "/" + file, options_.keep_newer));
+                         put_in_place(fs_, base, file, dataset_, options_.keep_newer));
     all_waited = all_waited && waited;
     return {};
   };

@@ -46,7 +46,8 @@ Result<Renamed> rename_waiting(FileSystem& fs, const std::string& prefix,
           return fs.remove_if_exists(temporary);
         }
         const std::string path = base + "/" + file.file;
-        SCR_ASSIGN_OR_RETURN(const bool renamed, put_in_place(fs, temporary, path, keep_newer));
+        SCR_ASSIGN_OR_RETURN(const bool renamed,
+                             put_in_place(fs, base, file.file, summary.dataset, keep_newer));
         if (renamed) return fs.sync_directory(At(std::filesystem::path(path).parent_path()));
         SCR_ASSIGN_OR_RETURN(const bool there, is_in_place(fs, prefix, base, file));
         if (!there) {

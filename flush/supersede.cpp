@@ -7,6 +7,7 @@
 
 #include "core/base/access.hpp"
 #include "core/base/log.hpp"
+#include "core/routing/deletions.hpp"
 #include "core/routing/marker.hpp"
 #include "flush/dataset_directory.hpp"
 #include "flush/flush.hpp"
@@ -33,27 +34,38 @@ std::string home_of(const std::string& name, int ranks) {
   return std::to_string(std::hash<std::string>{}(name) % static_cast<std::size_t>(ranks));
 }
 
-// The program has written the name anew, past the cache, since the file was copied.
-Result<bool> has_newer(FileSystem& fs, const std::string& path, const std::string& copy) {
+// The program has written the name anew, past the cache, since the file was copied, or has deleted
+// or replaced the file.
+Result<bool> is_unwanted(FileSystem& fs, const std::string& base, const std::string& file,
+                         const DatasetDescriptor& dataset) {
+  const std::string path = base + "/" + file;
   auto there = fs.info(path);
-  if (there.status().code() == StatusCode::kNotFound) return false;
-  SCR_RETURN_IF_ERROR(there.status());
-  SCR_ASSIGN_OR_RETURN(const FileInfo mine, fs.info(copy));
-  if (there->type != FileInfo::Type::kRegular || there->mtime_ns <= mine.mtime_ns) return false;
+  const bool is_free = there.status().code() == StatusCode::kNotFound;
+  if (!there.ok() && !is_free) return there.status();
+  auto mine = fs.info(base + "/" + temporary_name(file, dataset));
+  if (is_free && mine.status().code() == StatusCode::kNotFound) return false;
+  SCR_RETURN_IF_ERROR(mine.status());
+  SCR_ASSIGN_OR_RETURN(const bool deleted,
+                       routing::is_deleted(fs, base, file, dataset, mine->mtime_ns));
+  if (deleted || is_free) return deleted;
+  if (there->type != FileInfo::Type::kRegular || there->mtime_ns <= mine->mtime_ns) return false;
   auto marker = routing::read_marker(fs, path);
   return marker.ok() && !*marker;
 }
 
-Status put(FileSystem& fs, const std::string& temporary, const std::string& path, bool keep_newer) {
-  bool newer = false;
+Status put(FileSystem& fs, const std::string& base, const std::string& file,
+           const DatasetDescriptor& dataset, bool keep_newer) {
+  const std::string temporary = base + "/" + temporary_name(file, dataset);
+  const std::string path = base + "/" + file;
+  bool unwanted = false;
   if (keep_newer) {
-    SCR_ASSIGN_OR_RETURN(newer, has_newer(fs, path, temporary));
+    SCR_ASSIGN_OR_RETURN(unwanted, is_unwanted(fs, base, file, dataset));
   }
-  if (!newer) {
+  if (!unwanted) {
     SCR_RETURN_IF_ERROR(take_mode(fs, temporary, path));
     return fs.rename(temporary, path);
   }
-  log::info("'{}' has been written anew since: the flushed copy is not put there", path);
+  log::info("'{}' has been written anew or deleted since: the flushed copy is not put there", path);
   return fs.remove(temporary);
 }
 
@@ -81,8 +93,7 @@ Result<std::vector<std::string>> replaced_names(FileSystem& fs, const std::strin
       SCR_ASSIGN_OR_RETURN(replaced, is_taken(fs, path));
     }
     if (replaced && keep_newer) {
-      SCR_ASSIGN_OR_RETURN(const bool stays,
-                           has_newer(fs, path, prefix + "/" + temporary_name(file.file, dataset)));
+      SCR_ASSIGN_OR_RETURN(const bool stays, is_unwanted(fs, prefix, file.file, dataset));
       replaced = !stays;
     }
     if (replaced) names.push_back(file.file);
@@ -242,11 +253,11 @@ bool is_newer(const DatasetDescriptor& dataset, const DatasetDescriptor& than) {
   return std::tie(dataset.created, dataset.id) > std::tie(than.created, than.id);
 }
 
-Result<bool> put_in_place(FileSystem& fs, const std::string& temporary, const std::string& path,
-                          bool keep_newer) {
-  const Status status = put(fs, temporary, path, keep_newer);
+Result<bool> put_in_place(FileSystem& fs, const std::string& base, const std::string& file,
+                          const DatasetDescriptor& dataset, bool keep_newer) {
+  const Status status = put(fs, base, file, dataset, keep_newer);
   if (status.code() == StatusCode::kNotFound) {
-    SCR_ASSIGN_OR_RETURN(const bool waits, fs.exists(temporary));
+    SCR_ASSIGN_OR_RETURN(const bool waits, fs.exists(base + "/" + temporary_name(file, dataset)));
     if (!waits) return false;
   }
   SCR_RETURN_IF_ERROR(status);

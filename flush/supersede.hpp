@@ -40,11 +40,12 @@ Result<std::vector<Superseded>> find_superseded(Communicator& world, FileSystem&
                                                 const DatasetDescriptor& dataset,
                                                 const RankFiles& mine, bool keep_newer = false);
 
-// Gives a flushed file its name. With `keep_newer` a file there that was written anew since, past
-// the cache, stays, and the flushed one goes. Durable once the directory is synced. False if the
-// file does not wait under its temporary name: another process that ends the same flush was faster.
-Result<bool> put_in_place(FileSystem& fs, const std::string& temporary, const std::string& path,
-                          bool keep_newer);
+// Gives a flushed file its name in `base`. With `keep_newer` a file there that was written anew
+// since, past the cache, stays, and the flushed one goes, as does one that the program has deleted
+// or replaced since. Durable once the directory is synced. False if the file does not wait under
+// its temporary name: another process that ends the same flush was faster.
+Result<bool> put_in_place(FileSystem& fs, const std::string& base, const std::string& file,
+                          const DatasetDescriptor& dataset, bool keep_newer);
 
 // Takes them out of the index. Not collective; may be done again.
 Status drop_from_index(FileSystem& fs, const std::string& prefix,

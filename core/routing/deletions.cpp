@@ -8,11 +8,22 @@ namespace scr::routing {
 
 // A flushed file has the time of the one in the cache.
 Status take_away(FileSystem& fs, const std::string& prefix, const Marker& deleted) {
+  if (deleted.replaced) return {};
   const std::string absolute = prefix + "/" + deleted.file;
   auto info = fs.info(absolute);
   if (info.status().code() == StatusCode::kNotFound) return {};
   SCR_RETURN_IF_ERROR(info.status());
   return info->mtime_ns > deleted.written ? Status() : fs.remove_if_exists(absolute);
+}
+
+Result<bool> is_deleted(FileSystem& fs, const std::string& prefix, const std::string& relative,
+                        const DatasetDescriptor& dataset, std::int64_t written) {
+  const auto found = MarkerStore(fs, prefix).find_deletion(relative);
+  if (found.status().code() == StatusCode::kCorrupt) return false;  // rather too many than too few
+  SCR_RETURN_IF_ERROR(found.status());
+  const std::optional<Marker>& note = *found;
+  if (!note || dataset.created > note->created) return false;
+  return note->replaced || written <= note->written;
 }
 
 Status take_away_deleted(FileSystem& fs, const std::string& prefix,

@@ -8,12 +8,18 @@
 #include <string>
 #include <utility>
 
+#include "core/base/dataset.hpp"
 #include "core/base/filesystem.hpp"
 #include "core/routing/marker.hpp"
 
 namespace scr::routing {
 
-// Takes the file of a note away, unless a newer one is at its name.
+// The program has deleted this file of the dataset, last changed at `written`, or has renamed
+// another one to its name.
+Result<bool> is_deleted(FileSystem& fs, const std::string& prefix, const std::string& relative,
+                        const DatasetDescriptor& dataset, std::int64_t written);
+
+// Takes the file of a note away, unless a newer one is at its name, or another was renamed to it.
 Status take_away(FileSystem& fs, const std::string& prefix, const Marker& deleted);
 
 // The same for all files of these datasets (id and time of creation) that notes call deleted. In

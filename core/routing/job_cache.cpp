@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/base/filemap.hpp"
+#include "core/base/flush_file.hpp"
 #include "core/base/log.hpp"
 #include "flush/fetch.hpp"
 
@@ -85,6 +86,10 @@ Result<std::optional<CachedFile>> find_cached_file(FileSystem& fs, const std::st
     auto found = find_in(*filemap, relative, unsealed);
     if (found && (!newest || found->dataset.id > newest->dataset.id)) newest = std::move(found);
   }
+  if (!newest) return newest;
+  const auto states = read_flush_file(fs, At(**control, std::string(kFlushFileName)));
+  const FlushState* state = states.ok() ? states->get(newest->dataset.id) : nullptr;
+  newest->flushed = newest->crc && state != nullptr && state->in_prefix;
   return newest;
 }
 

@@ -17,6 +17,7 @@ struct CachedFile {
   std::string path;
   std::uint64_t size = 0;
   std::optional<std::uint32_t> crc = {};  // none: closed, but not sealed yet
+  bool flushed = false;                   // its dataset is in the prefix directory, too
 };
 
 // Names of the jobs of a user on this node whose id is `job_id`, or begins with it and a dot (the

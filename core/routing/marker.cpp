@@ -144,6 +144,11 @@ Result<Marker> marker_from(const Fields& fields) {
     if (gone != 1) return corrupt("GONE is not 1");
     marker.gone = true;
   }
+  if (fields.contains("REPLACED")) {
+    SCR_ASSIGN_OR_RETURN(const int replaced, number_field<int>(fields, "REPLACED"));
+    if (replaced != 1) return corrupt("REPLACED is not 1");
+    marker.replaced = true;
+  }
   SCR_RETURN_IF_ERROR(check_fields(marker));
   return marker;
 }
@@ -279,10 +284,11 @@ Result<std::string> encode(const Marker& marker) {
   text += kExplanation;
   text += fmt::format(
       "{}={}\nFILE={}\nID=0x{:016x}\nDATASET={}\nRANK={}\nJOB={}\nHOST={}\nSERVICE={}\n"
-      "CONTAINER={}\nGENERATION={}\nCREATED={}\nWRITTEN={}\n{}{}",
+      "CONTAINER={}\nGENERATION={}\nCREATED={}\nWRITTEN={}\n{}{}{}",
       kVersionKey, kVersion, marker.file, marker.id, marker.dataset, marker.rank, marker.job,
       marker.host, marker.service, marker.container ? 1 : 0, marker.generation, marker.created,
-      marker.written, marker.shared ? "SHARED=1\n" : "", marker.gone ? "GONE=1\n" : "");
+      marker.written, marker.shared ? "SHARED=1\n" : "", marker.gone ? "GONE=1\n" : "",
+      marker.replaced ? "REPLACED=1\n" : "");
   if (text.size() >= kMarkerSize - kCrcLineSize) {
     return internal_error("a marker is longer than its size");
   }

@@ -36,6 +36,7 @@ struct Marker {
   bool container = false;        // the data is in a container in the prefix directory
   bool shared = false;           // several ranks wrote it: the data is in the caches of all
   bool gone = false;             // the program has deleted it; only in notes (marker_store.hpp)
+  bool replaced = false;         // gone, but only once a real file has its name
   std::uint64_t generation = 0;  // which version of this name; larger is newer
   std::int64_t created = 0;      // creation of the dataset, microseconds since the epoch
   std::int64_t written = 0;      // last change of the data, nanoseconds since the epoch

@@ -37,20 +37,43 @@ Status MarkerStore::drop(const Marker& marker) {
 }
 
 Status MarkerStore::bury(Marker marker) {
-  SCR_RETURN_IF_ERROR(remove_marker(fs_, path(marker.file), marker));
+  // The one at the name may be of an older version.
+  SCR_ASSIGN_OR_RETURN(const auto visible, read_marker(fs_, path(marker.file)));
+  if (visible && visible->file == marker.file && visible->dataset <= marker.dataset) {
+    SCR_RETURN_IF_ERROR(remove_marker(fs_, path(marker.file), *visible));
+  }
   marker.gone = true;
+  marker.replaced = false;
   return put(marker, Visible::kNo);
 }
 
-Result<std::optional<Marker>> MarkerStore::find_deletion(const std::string& relative) {
+Status MarkerStore::bury_replaced(Marker marker) {
+  marker.gone = true;
+  marker.replaced = true;
+  return put(marker, Visible::kNo);
+}
+
+Result<std::optional<Marker>> MarkerStore::find_note(const std::string& relative) {
   SCR_ASSIGN_OR_RETURN(auto note, read_marker(fs_, note_path(relative)));
-  const bool found = note && note->gone && note->file == relative;
-  return found ? note : std::nullopt;
+  return note && note->file == relative ? note : std::nullopt;
+}
+
+Result<std::optional<Marker>> MarkerStore::find_deletion(const std::string& relative) {
+  SCR_ASSIGN_OR_RETURN(auto note, find_note(relative));
+  if (!note || !note->gone) return std::optional<Marker>();
+  if (!note->replaced) return note;
+  const auto info = fs_.info(path(relative));
+  if (info.status().code() == StatusCode::kNotFound) return std::optional<Marker>();
+  SCR_RETURN_IF_ERROR(info.status());
+  SCR_ASSIGN_OR_RETURN(const auto visible, read_marker(fs_, path(relative)));
+  // A link is a file of its own, whatever it leads to.
+  const bool real = info->type != FileInfo::Type::kRegular || !visible;
+  return real ? note : std::nullopt;
 }
 
 Status MarkerStore::forget_deletion(const std::string& relative, int dataset) {
-  SCR_ASSIGN_OR_RETURN(const auto note, find_deletion(relative));
-  if (!note || note->dataset != dataset) return {};
+  SCR_ASSIGN_OR_RETURN(const auto note, find_note(relative));
+  if (!note || !note->gone || note->dataset != dataset) return {};
   return remove_marker(fs_, note_path(relative), *note);
 }
 

@@ -31,8 +31,13 @@ class MarkerStore {
   // note remembers that, also for the next run, until the dataset is flushed or gone; of one that
   // is in a container, until its dataset leaves the prefix directory.
   Status bury(Marker marker);
+  // The same of a file whose name another one is about to get by a rename, after which the note
+  // holds: at every instant one of them is found.
+  Status bury_replaced(Marker marker);
   // What is remembered of a name that way.
   Result<std::optional<Marker>> find_deletion(const std::string& relative);
+  // The note of a name, whatever it says.
+  Result<std::optional<Marker>> find_note(const std::string& relative);
   Status forget_deletion(const std::string& relative, int dataset);
   // The marker of a name: the note, else a marker at the name, which the program may have renamed.
   Result<std::optional<Marker>> find(const std::string& relative);

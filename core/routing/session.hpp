@@ -146,11 +146,18 @@ class Session {
     std::string path;  // in the cache
     int dataset = 0;
     std::int64_t created = 0;      // of the dataset, if this process has no runtime
+    bool flushed = false;          // the same dataset, is in the prefix directory
     Marker marker;                 // if there is one
     std::uint64_t generation = 0;  // of the marker
     bool lost = false;             // nowhere, but its marker is there
     std::string prefix;            // of a stored one
     std::optional<flush::StoredLocation> stored;
+  };
+  // What there is of a name beside the window and what is at the name.
+  struct Older {
+    std::optional<Marker> note;  // by which the newest version that is not at the name is forgotten
+    std::optional<Marker> before;           // the note that there is
+    std::map<int, std::int64_t> unflushed;  // datasets that have the name, and when it was written
   };
   // A file of an earlier dataset that was renamed in this window.
   struct Renamed {
@@ -302,16 +309,28 @@ class Session {
   Result<bool> renamed_away(const Copy& copy, const Route& route, const std::string& from,
                             const std::string& to);
   void forget_replaced(const Copy& replaced, const std::string& absolute);
+  Result<bool> replaced_by(std::string_view from, std::string_view to, const Route& route);
+  Result<bool> replace_at_name(std::string_view from, std::string_view to, const Route& route,
+                               const Copy& replaced);
+  Result<Copy> find_to_change(const Route& route, const std::string& absolute);
+  bool is_link(const std::string& absolute);
   Status let_go(const Copy& copy, const Route& route, const std::string& absolute);
+  Status let_go_in_window(const Copy& copy, const Route& route, const std::string& absolute);
+  Status let_go_older(const Copy& copy, const Route& route, const std::string& absolute);
+  void detach_writers(const std::string& absolute);
+  Result<Older> older_versions(const Copy& copy, const std::string& relative);
+  Status add_marked(Marker marker, Older& older);
+  std::optional<Marker> stored_version(const std::string& relative);
+  bool is_in_window(const Copy& copy, const std::string& absolute);
+  void seal_if_all_closed();
+  Status save_renamed(const std::string& absolute);
   Status let_go_when_sealed(const Copy& copy, const Route& route, const std::string& from,
                             const std::string& to);
   void end_renames(bool sealed, const std::set<std::string>& written_again);
   void end_renames_to(const std::string& absolute);
   void end_rename(const std::string& from, const Renamed& renamed);
   const Renamed* renamed_before(const std::string& absolute, const std::optional<Marker>& marker);
-  std::int64_t time_written(const Copy& copy);
-  Status bury(const Copy& copy, const Route& route, std::int64_t written);
-  Status bury_stored(const Copy& copy, const Route& route);
+  std::int64_t time_written(const Copy& copy, const std::string& absolute);
   void hide(const std::string& absolute);
   bool is_open_shared(const Copy& copy, const Route& route);
   Status refuse_if_open(const Copy& copy, const Route& route, std::string_view what);
@@ -429,6 +448,7 @@ class Session {
   bool rescue(const FilemapEntry& entry);
   Result<std::set<std::pair<int, std::int64_t>>> datasets_in_prefix();
   void drop_marker(const Marker& marker);
+  void forget_deletion(const std::string& relative, int id);
   void dataset_gone(const FilemapEntry& entry);
   void dataset_flushed(const FilemapEntry& entry);
   void settle_markers(const FilemapEntry& entry);
@@ -495,7 +515,9 @@ class Session {
   std::map<std::string, Route> hinted_;     // routed by hints of MPI-IO: by relative name
   std::map<std::string, int> hidden_;       // absolute name -> cached copies up to this dataset
   std::map<std::string, Renamed> renamed_;  // in this window, by the name that they had
-  // dataset -> names that the program has deleted, and when the file that had it was written
+  // dataset -> names that the program has deleted, and when the file that had it was written; of
+  // those that another file has got by a rename, kReplaced
+  static constexpr std::int64_t kReplaced = -1;
   std::map<int, std::map<std::string, std::int64_t>> gone_;
 
   std::optional<service::Key> key_;

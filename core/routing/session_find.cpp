@@ -90,6 +90,7 @@ std::optional<Session::Copy> Session::find_in_cache(const std::string& relative,
   copy.path = newest->path;
   copy.dataset = newest->dataset.id;
   copy.created = newest->dataset.created;
+  copy.flushed = newest->flushed;
   return copy;
 }
 
@@ -185,9 +186,10 @@ Result<Session::Copy> Session::find(const Route& route, const std::string& absol
   }
   // Flushed, and then taken away: by the program in a run before, or by someone who did not tell
   // us.
-  if (here && here->created == 0 && !marker && !real && runtime_ &&
-      runtime_->is_in_prefix(here->dataset)) {
-    here.reset();
+  if (here && !marker && !real) {
+    const bool flushed =
+        here->created != 0 ? here->flushed : runtime_ && runtime_->is_in_prefix(here->dataset);
+    if (flushed) here.reset();
   }
   const bool served = marker && marker->host != host() && !marker->container && attached_ &&
                       !marker->service.empty();

@@ -259,7 +259,7 @@ void Session::hide_shared(const FilemapEntry& entry) {
 bool Session::is_deleted(const std::string& relative, int dataset) {
   auto deleted = markers_->find_deletion(relative);
   if (!deleted.ok() || !*deleted || (*deleted)->dataset < dataset) return false;
-  gone_[dataset][relative] = (*deleted)->written;
+  gone_[dataset][relative] = (*deleted)->replaced ? kReplaced : (*deleted)->written;
   int& hidden = hidden_[prefix() + "/" + relative];
   hidden = std::max(hidden, (*deleted)->dataset);
   return true;
@@ -359,8 +359,9 @@ void Session::note_dataset_flushed(int id) {
   for (const auto& [relative, written] : gone->second) {
     // A flushed file has the time of the one in the cache; a newer one is not what was deleted.
     auto info = fs_.info(prefix() + "/" + relative);
-    const bool is_newer =
-        (info.ok() && written != 0 && info->mtime_ns > written) || is_flushed_again(relative, id);
+    const bool is_newer = written == kReplaced ||
+                          (info.ok() && written != 0 && info->mtime_ns > written) ||
+                          is_flushed_again(relative, id);
     Status status = is_newer ? Status() : fs_.remove_if_exists(prefix() + "/" + relative);
     if (status.ok()) status = settle_deletion(relative, id);
     if (!status.ok()) log::warning("{}", status.message());
@@ -388,6 +389,23 @@ void Session::point_to_container(Marker marker) {
   if (!status.ok()) log::warning("{}", status.message());
 }
 
+// The dataset leaves the cache, and no flush brings the deleted file back; a container may have an
+// older version.
+void Session::forget_deletion(const std::string& relative, int id) {
+  const auto note = markers_->find_note(relative);
+  if (!note.ok() || !*note || !(*note)->gone || (*note)->dataset != id) return;
+  auto stored = stored_version(relative);
+  Status status;
+  if (!stored) {
+    status = markers_->forget_deletion(relative, id);
+  } else if ((*note)->replaced) {
+    status = markers_->bury_replaced(*stored);
+  } else {
+    status = markers_->bury(*stored);
+  }
+  if (!status.ok()) log::warning("{}", status.message());
+}
+
 void Session::dataset_gone(const FilemapEntry& entry) {
   const int id = entry.dataset.id;
   if (runtime_->is_in_prefix(id)) {
@@ -397,7 +415,7 @@ void Session::dataset_gone(const FilemapEntry& entry) {
       const std::string& relative = meta.shared.empty() ? meta.file : meta.shared;
       auto marker = markers_->find(relative);
       if (marker.ok() && *marker && (*marker)->dataset == id) drop_marker(**marker);
-      (void)markers_->forget_deletion(relative, id);
+      forget_deletion(relative, id);
     }
   }
   forget_sealed(id);

@@ -9,6 +9,7 @@
 #include "core/base/log.hpp"
 #include "core/routing/deletions.hpp"
 #include "core/routing/session.hpp"
+#include "flush/prefix_reader.hpp"
 
 namespace scr::routing {
 
@@ -26,8 +27,9 @@ Result<bool> Session::unlinked(std::string_view name) {
   const Route route = route_of(absolute);
   if (!route.routed()) return false;
   absolute = prefix() + "/" + route.relative;
+  if (is_link(absolute)) return false;  // the link goes, and what it leads to stays
   forget_live(absolute);
-  SCR_ASSIGN_OR_RETURN(const Copy copy, find(route, absolute));
+  SCR_ASSIGN_OR_RETURN(const Copy copy, find_to_change(route, absolute));
   const auto known = shared_window_.find(absolute);
   const bool open = known != shared_window_.end() && known->second.open;
   if (open) {
@@ -37,16 +39,19 @@ Result<bool> Session::unlinked(std::string_view name) {
     generation = std::max(generation, known->second.marker.generation + 1);
   }
   if (copy.lost) {
-    SCR_RETURN_IF_ERROR(markers_->drop(copy.marker));
-  } else if (copy.where == Copy::Where::kNowhere && open) {
-    return true;
-  } else if (copy.where == Copy::Where::kNowhere || copy.where == Copy::Where::kPlain) {
-    hide(absolute);
+    if (copy.marker.file == route.relative) SCR_RETURN_IF_ERROR(markers_->drop(copy.marker));
+  } else if (copy.where == Copy::Where::kNowhere) {
+    if (renamed_.contains(absolute)) return true;  // it has left, what is there goes at the seal
+    if (!open) hide(absolute);
+    return open;
+  } else if (copy.where == Copy::Where::kPlain) {
+    SCR_RETURN_IF_ERROR(let_go_older(copy, route, absolute));
     return false;
   } else {
     SCR_RETURN_IF_ERROR(let_go(copy, route, absolute));
   }
   end_renames_to(absolute);
+  seal_if_all_closed();
   // An older file at the name goes by the system call.
   auto info = fs_.info(absolute);
   return info.status().code() == StatusCode::kNotFound;
@@ -74,34 +79,122 @@ Result<bool> Session::truncated(std::string_view name, std::uint64_t size) {
   return true;
 }
 
-// The program has deleted or renamed a file: its cached copies are no longer to be found, and what
-// a flush still brings to the name goes again.
+// The program has deleted or renamed a file: its cached copies, older ones too, are no longer to be
+// found, and no flush brings them to the name.
 Status Session::let_go(const Copy& copy, const Route& route, const std::string& absolute) {
-  if (file_in_window(absolute) != nullptr) return forget_file(absolute);
-  if (copy.where == Copy::Where::kShared && copy.dataset == runtime_->window()) {
-    // The other processes learn of it when the window is sealed.
-    std::uint64_t& generation = dropped_shared_[route.relative];
-    generation = std::max(generation, copy.generation + 1);
-    const auto known = shared_window_.find(absolute);
-    if (known != shared_window_.end() && !known->second.open) forget_shared(absolute);
-    return markers_->drop(copy.marker);
-  }
-  hide(absolute);
-  if (copy.where != Copy::Where::kStored) {
-    const std::int64_t written = time_written(copy);
-    gone_[copy.dataset][route.relative] = written;
-    if (runtime_ && !is_flushed(copy.dataset)) return bury(copy, route, written);
-  }
-  const bool renamed = !copy.marker.file.empty() && copy.marker.file != route.relative;
-  if (copy.where == Copy::Where::kStored && !renamed) return bury_stored(copy, route);
-  if (copy.marker.container && !renamed) return markers_->bury(copy.marker);
-  return copy.marker.file.empty() ? Status() : markers_->drop(copy.marker);
+  const bool in_window = is_in_window(copy, absolute);
+  if (in_window) SCR_RETURN_IF_ERROR(let_go_in_window(copy, route, absolute));
+  return let_go_older(in_window ? Copy() : copy, route, absolute);
 }
 
-std::int64_t Session::time_written(const Copy& copy) {
-  auto cached = copy.where == Copy::Where::kCache ? fs_.info(copy.path)
+// Of this process, or of several.
+bool Session::is_in_window(const Copy& copy, const std::string& absolute) {
+  return file_in_window(absolute) != nullptr ||
+         (copy.where == Copy::Where::kShared && copy.dataset == runtime_->window());
+}
+
+Status Session::let_go_in_window(const Copy& copy, const Route& route,
+                                 const std::string& absolute) {
+  if (file_in_window(absolute) != nullptr) {
+    detach_writers(absolute);
+    return forget_file(absolute);
+  }
+  // The other processes learn of it when the window is sealed.
+  std::uint64_t& generation = dropped_shared_[route.relative];
+  generation = std::max(generation, copy.generation + 1);
+  const auto known = shared_window_.find(absolute);
+  if (known != shared_window_.end() && !known->second.open) forget_shared(absolute);
+  return markers_->drop(copy.marker);
+}
+
+// Who has a deleted file open goes on to write a file without a name.
+void Session::detach_writers(const std::string& absolute) {
+  std::erase_if(writers_, [&](RoutedFile* file) {
+    if (file->absolute_ != absolute) return false;
+    const std::unique_lock alone(file->mutex_);
+    file->role_ = RoutedFile::Role::kPlain;
+    return true;
+  });
+}
+
+// A process by itself: the others of the window need not wait for a file that has been deleted.
+void Session::seal_if_all_closed() {
+  if (attached_ || !runtime_ || !writers_.empty()) return;
+  if (window_.empty()) window_is_incomplete_ = false;
+  if (has_something_to_seal()) seal();
+}
+
+Status Session::let_go_older(const Copy& copy, const Route& route, const std::string& absolute) {
+  if (renamed_.contains(absolute)) return {};  // when the window is sealed
+  SCR_ASSIGN_OR_RETURN(const Older older, older_versions(copy, route.relative));
+  hide(absolute);
+  for (const auto& [dataset, written] : older.unflushed) gone_[dataset][route.relative] = written;
+  return older.note ? markers_->bury(*older.note) : Status();
+}
+
+// What is in a container stays there when the program deletes it.
+std::optional<Marker> Session::stored_version(const std::string& relative) {
+  const auto location = flush::locate(fs_, prefix(), relative);
+  if (!location.ok() || !location->file.contained()) return std::nullopt;
+  Marker marker;
+  marker.file = relative;
+  marker.dataset = location->dataset.id;
+  marker.created = location->dataset.created;
+  marker.container = true;
+  return marker;
+}
+
+// `copy`: the newest one, if its marker is not there any more.
+Result<Session::Older> Session::older_versions(const Copy& copy, const std::string& relative) {
+  note_flushed();
+  Older older;
+  SCR_ASSIGN_OR_RETURN(older.before, markers_->find_note(relative));
+  SCR_ASSIGN_OR_RETURN(const auto marker, markers_->find(relative));
+  static const std::vector<CachedDataset> kNone;
+  for (const CachedDataset& one : runtime_ ? runtime_->cached() : kNone) {
+    const int id = one.dataset.id;
+    auto info = fs_.info(runtime_->cached_directory(id) + "/" + relative);
+    if (is_flushed(id) || !info.ok() || info->type != FileInfo::Type::kRegular) continue;
+    older.unflushed[id] = info->mtime_ns;
+    older.note = make_marker(relative, id, one.dataset.created, 0, 0);
+    older.note->written = info->mtime_ns;
+  }
+  for (const std::optional<Marker>& known : {older.before, marker, std::optional(copy.marker)}) {
+    if (known && known->file == relative) SCR_RETURN_IF_ERROR(add_marked(*known, older));
+  }
+  const auto stored = stored_version(relative);
+  if (stored && (!older.note || older.note->created < stored->created)) older.note = stored;
+  return older;
+}
+
+// A version that may be on another node, or of another process.
+Status Session::add_marked(Marker marker, Older& older) {
+  const bool has_window = runtime_ && runtime_->window() != 0;
+  const bool in_window =
+      has_window && !marker.container && marker.created == runtime_->window_dataset().created;
+  // The note of a file of this process goes with the file.
+  if (in_window && file_in_window(prefix() + "/" + marker.file) != nullptr) return {};
+  if (older.note && marker.created < older.note->created) return {};
+  const bool ours =
+      runtime_ && std::ranges::any_of(runtime_->cached(), [&](const CachedDataset& one) {
+        return one.dataset.id == marker.dataset && one.dataset.created == marker.created;
+      });
+  if (ours && !marker.container && is_flushed(marker.dataset)) {
+    if (!config()->get_bool("SCR_USE_CONTAINERS")) return markers_->drop(marker);
+    marker.container = true;
+  }
+  if ((ours || in_window) && !marker.container) {
+    older.unflushed.try_emplace(marker.dataset, marker.written);
+  }
+  older.note = std::move(marker);
+  return {};
+}
+
+std::int64_t Session::time_written(const Copy& copy, const std::string& absolute) {
+  auto info = copy.where == Copy::Where::kCache   ? fs_.info(copy.path)
+              : copy.where == Copy::Where::kPlain ? fs_.info(absolute, /*follow=*/true)
                                                   : Result<FileInfo>(not_found("not here"));
-  return cached.ok() ? cached->mtime_ns : copy.marker.written;
+  return info.ok() ? info->mtime_ns : copy.marker.written;
 }
 
 // The data of a renamed file is in the window now, and a dataset before may have it under the old
@@ -111,12 +204,20 @@ Status Session::let_go_when_sealed(const Copy& copy, const Route& route, const s
   for (auto& [name, renamed] : renamed_) {
     if (renamed.to == from) renamed.to = to;
   }
-  const bool in_window = file_in_window(from) != nullptr || copy.dataset == runtime_->window();
-  if (in_window) return let_go(copy, route, from);
-  renamed_[from] = {copy, route, to, time_written(copy)};
+  Copy before = copy;
+  if (is_in_window(copy, from)) {
+    SCR_RETURN_IF_ERROR(let_go_in_window(copy, route, from));
+    if (renamed_.contains(from)) return {};
+    SCR_ASSIGN_OR_RETURN(before, find(route, from));
+    if (before.where == Copy::Where::kNowhere) return {};
+  } else if (copy.dataset == runtime_->window()) {
+    return let_go(copy, route, from);
+  }
+  if (before.where == Copy::Where::kPlain) before.dataset = before.marker.dataset;
+  renamed_[from] = {before, route, to, time_written(before, from)};
   // The next run finds what is in the cache without a note.
-  const bool cached = copy.where != Copy::Where::kStored && !copy.marker.container;
-  return cached && !copy.marker.file.empty() ? markers_->drop(copy.marker) : Status();
+  const bool cached = before.where != Copy::Where::kStored && !before.marker.container;
+  return cached && before.marker.file == route.relative ? markers_->drop(before.marker) : Status();
 }
 
 // The file had this name, and has left it in this window; nobody has written one anew.
@@ -151,8 +252,9 @@ void Session::end_renames_to(const std::string& absolute) {
       ++one;
       continue;
     }
-    end_rename(one->first, one->second);
+    const auto ended = *one;
     one = renamed_.erase(one);
+    if (file_in_window(ended.first) == nullptr) end_rename(ended.first, ended.second);
   }
 }
 
@@ -163,48 +265,18 @@ void Session::end_rename(const std::string& from, const Renamed& renamed) {
   const bool flushed = is_flushed(copy.dataset);
   const bool cached = std::ranges::any_of(
       runtime_->cached(), [&](const CachedDataset& one) { return one.dataset.id == copy.dataset; });
-  if (copy.where != Copy::Where::kStored && !flushed && !cached) return;
+  const bool plain = copy.where == Copy::Where::kPlain;
+  if (copy.where != Copy::Where::kStored && !plain && !flushed && !cached) return;
   const bool containers = config()->get_bool("SCR_USE_CONTAINERS");
   if (flushed && containers && !copy.marker.file.empty()) copy.marker.container = true;
-  Status status = let_go(copy, renamed.route, from);
-  if (status.ok() && flushed) {
+  Status status = let_go_older(copy, renamed.route, from);
+  if (status.ok() && (flushed || plain)) {
     Marker old;
     old.file = renamed.route.relative;
     old.written = renamed.written;
     status = take_away(fs_, prefix(), old);
   }
   if (!status.ok()) log::warning("{}", status.message());
-}
-
-// The file stays in its container, and the note says that it is not to be found there any more.
-Status Session::bury_stored(const Copy& copy, const Route& route) {
-  Marker marker = copy.marker;
-  if (marker.file.empty()) {
-    marker =
-        make_marker(route.relative, copy.dataset, copy.stored->dataset.created, 0, copy.generation);
-  }
-  marker.container = true;
-  return markers_->bury(marker);
-}
-
-// The flush that still brings the file to its name may be done by the next run.
-Status Session::bury(const Copy& copy, const Route& route, std::int64_t written) {
-  if (copy.marker.file != route.relative && !copy.marker.file.empty()) {
-    return markers_->drop(copy.marker);  // it was renamed by the system, and is of another name
-  }
-  const auto& cached = runtime_->cached();
-  const auto dataset = std::ranges::find_if(
-      cached, [&](const CachedDataset& one) { return one.dataset.id == copy.dataset; });
-  Marker marker = copy.marker;
-  if (marker.file.empty() || marker.dataset != copy.dataset) {
-    if (dataset == cached.end()) return {};
-    Status dropped = marker.file.empty() ? Status() : markers_->drop(marker);
-    SCR_RETURN_IF_ERROR(dropped);
-    marker =
-        make_marker(route.relative, copy.dataset, dataset->dataset.created, 0, copy.generation);
-  }
-  marker.written = written;
-  return markers_->bury(marker);
 }
 
 // Several processes have it open for writing: this one among them, or others that have synced it.
@@ -273,37 +345,114 @@ void Session::forget_replaced(const Copy& replaced, const std::string& absolute)
   if (!status.ok()) log::warning("{}", status.message());
 }
 
+bool Session::is_link(const std::string& absolute) {
+  auto info = fs_.info(absolute);
+  return info.ok() && info->type == FileInfo::Type::kSymlink;
+}
+
+// If there is more of a name than what is at it, this process has to start to change that.
+Result<Session::Copy> Session::find_to_change(const Route& route, const std::string& absolute) {
+  SCR_ASSIGN_OR_RETURN(Copy copy, find(route, absolute));
+  const bool plain = copy.where == Copy::Where::kPlain || copy.where == Copy::Where::kNowhere;
+  const bool nothing = plain && (copy.lost || copy.marker.file.empty());
+  if (runtime_ || nothing || !start_alone()) return copy;
+  return find(route, absolute);
+}
+
+// What was renamed from this name is in the window under its new one, and would be lost with it,
+// for another file takes the old name now: it goes to its name.
+Status Session::save_renamed(const std::string& absolute) {
+  const auto found = renamed_.find(absolute);
+  if (found == renamed_.end()) return {};
+  auto renamed = renamed_.extract(found);
+  const WindowFile* file = file_in_window(renamed.mapped().to);
+  if (file == nullptr || file->open > 0) return {};
+  const std::string to = renamed.mapped().to;
+  Status status = bring_to_name(to);
+  if (!status.ok()) renamed_.insert(std::move(renamed));
+  return status;
+}
+
+// A rename for the system. If the data of the target is elsewhere it is done here: a note about
+// that data holds from the very instant at which another file has the name.
+Result<bool> Session::replace_at_name(std::string_view from, std::string_view to,
+                                      const Route& route, const Copy& replaced) {
+  const std::string absolute = prefix() + "/" + route.relative;
+  SCR_RETURN_IF_ERROR(save_renamed(absolute));
+  if (replaced.lost && replaced.marker.file == route.relative) {
+    SCR_RETURN_IF_ERROR(markers_->drop(replaced.marker));
+  }
+  const bool in_window = is_in_window(replaced, absolute);
+  SCR_ASSIGN_OR_RETURN(const Older older,
+                       older_versions(in_window ? Copy() : replaced, route.relative));
+  if (!older.note && !in_window) {
+    hide(absolute);
+    return false;
+  }
+  if (older.note) SCR_RETURN_IF_ERROR(markers_->bury_replaced(*older.note));
+  if (!fs_.rename(std::string(from), std::string(to)).ok()) {
+    Status back = older.before ? markers_->put(*older.before, MarkerStore::Visible::kNo)
+                  : older.note ? markers_->forget_deletion(route.relative, older.note->dataset)
+                               : Status();
+    SCR_RETURN_IF_ERROR(back);
+    return false;  // for the system to say
+  }
+  hide(absolute);
+  for (const auto& one : older.unflushed) gone_[one.first][route.relative] = kReplaced;
+  if (in_window) SCR_RETURN_IF_ERROR(let_go_in_window(replaced, route, absolute));
+  end_renames_to(absolute);
+  return true;
+}
+
+// A file that is not routed, or a link, gets the name of one that is.
+Result<bool> Session::replaced_by(std::string_view from, std::string_view to, const Route& route) {
+  if (!fs_.info(std::string(from)).ok()) return false;  // for the system to say
+  const std::string absolute = prefix() + "/" + route.relative;
+  forget_live(absolute);
+  SCR_ASSIGN_OR_RETURN(const Copy replaced, find_to_change(route, absolute));
+  SCR_RETURN_IF_ERROR(refuse_if_open(replaced, route, "replaced"));
+  SCR_ASSIGN_OR_RETURN(const bool done, replace_at_name(from, to, route, replaced));
+  seal_if_all_closed();
+  return done;
+}
+
 Result<bool> Session::renamed(std::string_view from, std::string_view to) {
   if (passive()) return false;
   std::lock_guard lock(mutex_);
   if (config() == nullptr || off_) return false;
   const Route route = route_of(absolute_name(to));
   const Route old_route = route_of(absolute_name(from));
-  if (!old_route.routed()) return false;
+  const bool link = is_link(absolute_name(from));
+  if (!old_route.routed() || link) {
+    return route.routed() ? replaced_by(from, to, route) : Result<bool>(false);
+  }
   const std::string old_name = prefix() + "/" + old_route.relative;
   SCR_RETURN_IF_ERROR(refuse_if_live(old_name, "renamed"));
-  SCR_ASSIGN_OR_RETURN(const Copy copy, find(old_route, old_name));
+  SCR_ASSIGN_OR_RETURN(const Copy copy, find_to_change(old_route, old_name));
   if (copy.lost) return no_data(old_name, copy.marker);
   SCR_RETURN_IF_ERROR(refuse_if_open(copy, old_route, "renamed"));
+  if (copy.where == Copy::Where::kNowhere && renamed_.contains(old_name)) {
+    return errno_status(ENOENT, "rename", old_name);
+  }
   if (copy.where == Copy::Where::kNowhere) return false;  // for the system to say
   if (!route.routed()) {
     if (!is_at_name(copy, old_name)) {
       return renamed_away(copy, old_route, old_name, absolute_name(to));
     }
-    hide(old_name);
+    SCR_RETURN_IF_ERROR(let_go_older(copy, old_route, old_name));
     return false;
   }
   const std::string new_name = prefix() + "/" + route.relative;
   if (old_name == new_name) return false;
   forget_live(new_name);
-  SCR_ASSIGN_OR_RETURN(const Copy replaced, find(route, new_name));
+  SCR_ASSIGN_OR_RETURN(const Copy replaced, find_to_change(route, new_name));
   SCR_RETURN_IF_ERROR(refuse_if_open(replaced, route, "replaced"));
   const bool is_free = replaced.where == Copy::Where::kNowhere || is_at_name(replaced, new_name);
   if (copy.where == Copy::Where::kPlain || (is_free && is_at_name(copy, old_name))) {
-    if (replaced.lost) SCR_RETURN_IF_ERROR(markers_->drop(replaced.marker));
-    hide(old_name);
-    hide(new_name);
-    return false;
+    SCR_ASSIGN_OR_RETURN(const bool done, replace_at_name(from, to, route, replaced));
+    SCR_RETURN_IF_ERROR(let_go_older(copy, old_route, old_name));
+    seal_if_all_closed();
+    return done;
   }
   // Before a new window makes room for itself.
   SCR_ASSIGN_OR_RETURN(auto source, open_copy(copy, old_name));

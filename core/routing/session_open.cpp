@@ -156,6 +156,10 @@ Result<Session::Opened> Session::open_existing(const Route& route, const std::st
   SCR_ASSIGN_OR_RETURN(Copy copy, find(route, absolute));
   if (copy.lost) return no_data(absolute, copy.marker);
   const bool plain = copy.where == Copy::Where::kPlain || copy.where == Copy::Where::kNowhere;
+  // It has been renamed; an older version that is there goes when the window is sealed.
+  if (copy.where == Copy::Where::kNowhere && renamed_.contains(absolute)) {
+    return errno_status(ENOENT, "open", absolute);
+  }
   if (plain && (!changes(options) || swmr)) return open_plain(name, options);
   if (swmr) return no_swmr(absolute);
   std::unique_ptr<File> file;

@@ -260,7 +260,9 @@ Status Session::move_to_name(RoutedFile& file) {
   std::erase(writers_, &file);
   ++counts_.moved;
   hide(file.absolute_);
-  return forget_file(file.absolute_);
+  SCR_RETURN_IF_ERROR(forget_file(file.absolute_));
+  end_renames_to(file.absolute_);
+  return {};
 }
 
 // A closed file of the window.
@@ -271,7 +273,9 @@ Status Session::bring_to_name(const std::string& absolute) {
                           .with_context("while bringing a closed file to its name"));
   ++counts_.moved;
   hide(absolute);
-  return forget_file(absolute);
+  SCR_RETURN_IF_ERROR(forget_file(absolute));
+  end_renames_to(absolute);
+  return {};
 }
 
 // Takes a file of this process out of the window, with its data and marker.

@@ -510,6 +510,156 @@ TEST_F(SessionTest, RenameOfAFlushedFileIsForTheSystem) {
   EXPECT_FALSE(session.open(name("a.h5"), OpenOptions::read()).ok());
 }
 
+// --- names of files that are not flushed yet
+
+// Nothing is flushed before the end of the run.
+class PendingTest : public SessionTest {
+ protected:
+  PendingTest() {
+    set("SCR_FLUSH_ASYNC", "1");
+    set("SCR_FLUSH_ASYNC_BW", "1");
+  }
+  // Written without h5scr before all else.
+  void put_old(const std::string& path, const std::string& text) {
+    std::ofstream(path) << text;
+    std::filesystem::last_write_time(
+        path, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  }
+  static void rename(Session& session, const std::string& from, const std::string& to) {
+    auto handled = session.renamed(from, to);
+    ASSERT_TRUE(handled.ok()) << handled.status().message();
+    if (!*handled) std::filesystem::rename(from, to);
+  }
+};
+
+TEST_F(PendingTest, AnOldFileThatIsRenamedToTheNameOfANewOneStaysThere) {
+  put_old(name("keep.h5"), "kept");
+  put_old(directory_ / "outside.h5", "from outside");
+  Session session(file_system());
+  write(session, "a.h5", "new");
+  write(session, "b.h5", "new");
+  rename(session, name("keep.h5"), name("a.h5"));
+  rename(session, directory_ / "outside.h5", name("b.h5"));
+  EXPECT_EQ(read(session, "a.h5"), "kept");
+  EXPECT_EQ(read(session, "b.h5"), "from outside");
+  session.finish();
+  EXPECT_EQ(real("a.h5"), "kept");
+  EXPECT_EQ(real("b.h5"), "from outside");
+}
+
+TEST_F(PendingTest, AnOldFileThatIsRenamedToTheNameOfANewOneStaysThereAfterAKill) {
+  put_old(name("keep.h5"), "kept");
+  {
+    Session killed(file_system());
+    write(killed, "a.h5", "new");
+    rename(killed, name("keep.h5"), name("a.h5"));
+  }
+  Session session(file_system());
+  EXPECT_EQ(read(session, "a.h5"), "kept");
+  write(session, "z.h5", "z");
+  EXPECT_EQ(read(session, "a.h5"), "kept");
+  session.finish();
+  EXPECT_EQ(real("a.h5"), "kept");
+}
+
+// Killed before the name was taken, or the system has refused the rename.
+TEST_F(PendingTest, ANameThatNobodyTakesAfterAllKeepsItsData) {
+  std::filesystem::create_directories(name("directory"));
+  Session session(file_system());
+  write(session, "a.h5", "new");
+  auto handled = session.renamed(name("directory"), name("a.h5"));
+  EXPECT_FALSE(handled.ok() && *handled);
+  EXPECT_EQ(read(session, "a.h5"), "new");
+  MarkerStore store(file_system(), prefix());
+  auto note = store.find_note("a.h5");
+  ASSERT_TRUE(note.ok() && *note);
+  ASSERT_TRUE(store.bury_replaced(**note).ok());
+  EXPECT_EQ(read(session, "a.h5"), "new");
+  session.finish();
+  EXPECT_EQ(real("a.h5"), "new");
+}
+
+TEST_F(PendingTest, WithAFileThatIsDeletedOrRenamedItsOlderVersionsGo) {
+  Session session(file_system());
+  write(session, "a.h5", "one");
+  write(session, "b.h5", "one");
+  auto log = session.open(name("log.h5"), OpenOptions::create_truncate());
+  ASSERT_TRUE(log.ok());
+  write(session, "a.h5", "two");
+  write(session, "b.h5", "two");
+  ASSERT_TRUE(session.remove(name("a.h5")).ok());
+  rename(session, name("b.h5"), name("c.h5"));
+  EXPECT_FALSE(session.open(name("a.h5"), OpenOptions::read()).ok());
+  EXPECT_FALSE(session.open(name("b.h5"), OpenOptions::read()).ok());
+  EXPECT_EQ(read(session, "c.h5"), "two");
+  EXPECT_TRUE(log->file->close().ok());
+  session.finish();
+  EXPECT_EQ(real("a.h5"), "missing");
+  EXPECT_EQ(real("b.h5"), "missing");
+  EXPECT_EQ(real("c.h5"), "two");
+}
+
+TEST_F(PendingTest, WithAFileThatHasMovedToItsNameItsOlderVersionGoes) {
+  set("SCR_CACHE_SIZE", "3");
+  Session session(file_system());
+  write(session, "a.h5", "one");
+  auto opened = session.open(name("a.h5"), OpenOptions::create_truncate());
+  ASSERT_TRUE(opened.ok());
+  fill(*opened, "two");
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(opened->routed->flush_hint().ok());
+  EXPECT_TRUE(opened->file->close().ok());
+  EXPECT_EQ(real("a.h5"), "two");
+  ASSERT_TRUE(session.remove(name("a.h5")).ok());
+  EXPECT_EQ(session.open(name("a.h5"), OpenOptions::read()).status().errno_value(), ENOENT);
+  session.finish();
+  EXPECT_EQ(real("a.h5"), "missing");
+}
+
+TEST_F(PendingTest, AFileThatIsDeletedWhileItIsOpenDoesNotComeBack) {
+  Session session(file_system());
+  auto opened = session.open(name("a.h5"), OpenOptions::create_truncate());
+  ASSERT_TRUE(opened.ok());
+  fill(*opened, "one");
+  EXPECT_TRUE(opened->routed->flush_hint().ok());
+  ASSERT_TRUE(session.remove(name("a.h5")).ok());
+  write(session, "b.h5", "two");
+  fill(*opened, "three");
+  EXPECT_EQ(real("a.h5"), "missing");
+  session.finish();
+  EXPECT_TRUE(opened->file->close().ok());
+  EXPECT_EQ(real("a.h5"), "missing");
+  EXPECT_EQ(real("b.h5"), "two");
+}
+
+TEST_F(PendingTest, WhatAKilledRunHasLeftCanBeDeletedFirstOfAll) {
+  {
+    Session killed(file_system());
+    for (const char* file : {"a.h5", "b.h5", "c.h5"}) write(killed, file, "one");
+  }
+  Session session(file_system());
+  EXPECT_EQ(read(session, "c.h5"), "one");
+  ASSERT_TRUE(session.remove(name("c.h5")).ok());
+  EXPECT_FALSE(session.open(name("c.h5"), OpenOptions::read()).ok());
+  session.finish();
+  EXPECT_EQ(real("c.h5"), "missing");
+  EXPECT_EQ(real("b.h5"), "one");
+}
+
+TEST_F(PendingTest, ALinkThatIsDeletedLeavesTheFileThatItLeadsTo) {
+  Session session(file_system());
+  write(session, "real.h5", "one");
+  std::filesystem::create_symlink("real.h5", name("soft.h5"));
+  std::filesystem::create_hard_link(name("real.h5"), name("hard.h5"));
+  ASSERT_TRUE(session.remove(name("soft.h5")).ok());
+  ASSERT_TRUE(session.remove(name("hard.h5")).ok());
+  EXPECT_FALSE(std::filesystem::exists(std::filesystem::symlink_status(name("soft.h5"))));
+  EXPECT_EQ(real("hard.h5"), "missing");
+  EXPECT_EQ(real("real.h5"), "marker");
+  EXPECT_EQ(read(session, "real.h5"), "one");
+  session.finish();
+  EXPECT_EQ(real("real.h5"), "one");
+}
+
 // A second open of the same file, as another process makes it.
 bool can_lock(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
