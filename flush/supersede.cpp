@@ -37,8 +37,11 @@ Result<bool> has_newer(FileSystem& fs, const std::string& path, const std::strin
   auto there = fs.info(path);
   if (there.status().code() == StatusCode::kNotFound) return false;
   SCR_RETURN_IF_ERROR(there.status());
-  SCR_ASSIGN_OR_RETURN(const FileInfo mine, fs.info(copy));
-  if (there->type != FileInfo::Type::kRegular || there->mtime_ns <= mine.mtime_ns) return false;
+  auto mine = fs.info(copy);
+  if (mine.status().code() == StatusCode::kNotFound)
+    return false;  // it is gone, with its directory
+  SCR_RETURN_IF_ERROR(mine.status());
+  if (there->type != FileInfo::Type::kRegular || there->mtime_ns <= mine->mtime_ns) return false;
   auto marker = routing::read_marker(fs, path);
   return marker.ok() && !*marker;
 }

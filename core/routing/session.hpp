@@ -66,7 +66,11 @@ class Session {
   // system call.
   Result<bool> unlinked(std::string_view name);
   Result<bool> truncated(std::string_view name, std::uint64_t size);
-  Result<bool> renamed(std::string_view from, std::string_view to);
+  enum class Rename { kReplace, kNoReplace, kExchange };  // as the flags of renameat2()
+  Result<bool> renamed(std::string_view from, std::string_view to, Rename how = Rename::kReplace);
+  Result<bool> linked(std::string_view from, std::string_view to);
+  // The program is about to start another one by this command, which knows nothing of the cache.
+  void starts_command(std::string_view command);
   // How many files this thread has opened here so far, routed or not.
   static std::uint64_t opens_of_thread() { return opens_; }
   // The program has opened a file for writing with a driver that h5scr does not serve: warns, once,
@@ -207,6 +211,8 @@ class Session {
   Result<Copy> find_stored(const std::string& absolute, std::optional<Marker> marker);
   std::optional<Copy> find_in_cache(const std::string& relative,
                                     const std::optional<Marker>& marker);
+  std::optional<Copy> find_version(const Marker& marker);
+  void tell_of_missing_marker(const Marker& marker, const std::string& absolute);
   bool is_sound(const CachedDataset& dataset, const std::string& relative, const std::string& path);
   bool at_name_is_newer(const FileInfo& info, const Copy& copy);
   Result<std::unique_ptr<File>> open_copy(const Copy& copy, const std::string& absolute);
@@ -291,6 +297,15 @@ class Session {
   void hide(const std::string& absolute);
   bool is_open_shared(const Copy& copy, const Route& route);
   Status refuse_if_open(const Copy& copy, const Route& route, std::string_view what);
+
+  // session_directories.cpp
+  Status move_open_file_to_name(const std::string& absolute, std::string_view what);
+  Status leave_at_name(const Route& route, const std::string& absolute, std::string_view what);
+  Status leave_name(const std::string& relative, std::string_view what);
+  Status refuse_if_there(const Route& route, std::string_view to);
+  Status exchange(std::string_view from, std::string_view to);
+  std::set<std::string> names_of_ours();
+  Result<bool> directory_leaves(const std::string& absolute);
 
   // session_homes.cpp
   void find_homes();

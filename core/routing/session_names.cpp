@@ -9,6 +9,7 @@
 #include "core/base/log.hpp"
 #include "core/routing/deletions.hpp"
 #include "core/routing/session.hpp"
+#include "flush/flush.hpp"
 
 namespace scr::routing {
 
@@ -204,7 +205,11 @@ Status Session::bury(const Copy& copy, const Route& route, std::int64_t written)
         make_marker(route.relative, copy.dataset, dataset->dataset.created, 0, copy.generation);
   }
   marker.written = written;
-  return markers_->bury(marker);
+  SCR_RETURN_IF_ERROR(markers_->bury(marker));
+  // What waits for the end of the flush, which goes by the note: the directory may go next.
+  if (dataset == cached.end()) return {};
+  return fs_.remove_if_exists(prefix() + "/" +
+                              flush::temporary_name(route.relative, dataset->dataset));
 }
 
 // Several processes have it open for writing: this one among them, or others that have synced it.
@@ -253,10 +258,6 @@ bool Session::is_at_name(const Copy& copy, const std::string& absolute) {
 // the old name.
 Result<bool> Session::renamed_away(const Copy& copy, const Route& route, const std::string& from,
                                    const std::string& to) {
-  const WindowFile* open = file_in_window(from);
-  if (open != nullptr && open->open > 0) {
-    return failed_precondition(fmt::format("'{}' is open and cannot be renamed", from));
-  }
   SCR_ASSIGN_OR_RETURN(auto source, open_copy(copy, from));
   SCR_RETURN_IF_ERROR(
       write_at_name(*source, to, 0).status().with_context("while renaming a file in the cache"));
@@ -265,15 +266,23 @@ Result<bool> Session::renamed_away(const Copy& copy, const Route& route, const s
   return true;
 }
 
-Result<bool> Session::renamed(std::string_view from, std::string_view to) {
+Result<bool> Session::renamed(std::string_view from, std::string_view to, Rename how) {
   if (passive()) return false;
   std::lock_guard lock(mutex_);
   if (config() == nullptr || off_) return false;
   const Route route = route_of(absolute_name(to));
+  if (how == Rename::kNoReplace) SCR_RETURN_IF_ERROR(refuse_if_there(route, to));
+  if (how == Rename::kExchange) {
+    SCR_RETURN_IF_ERROR(exchange(from, to));
+    return false;
+  }
+  SCR_ASSIGN_OR_RETURN(const bool directory, directory_leaves(absolute_name(from)));
+  if (directory) return false;
   const Route old_route = route_of(absolute_name(from));
   if (!old_route.routed()) return false;
   const std::string old_name = prefix() + "/" + old_route.relative;
   SCR_RETURN_IF_ERROR(refuse_if_live(old_name, "renamed"));
+  SCR_RETURN_IF_ERROR(move_open_file_to_name(old_name, "renamed"));
   SCR_ASSIGN_OR_RETURN(const Copy copy, find(old_route, old_name));
   if (copy.lost) return no_data(old_name, copy.marker);
   SCR_RETURN_IF_ERROR(refuse_if_open(copy, old_route, "renamed"));
@@ -298,10 +307,6 @@ Result<bool> Session::renamed(std::string_view from, std::string_view to) {
     return false;
   }
   if (!start_alone() || !open_window()) return false;
-  WindowFile* open = file_in_window(old_name);
-  if (open != nullptr && open->open > 0) {
-    return failed_precondition(fmt::format("'{}' is open and cannot be renamed", old_name));
-  }
   // The data becomes a new version of the other name, in this window; a real file that has the name
   // stays until that is flushed.
   SCR_ASSIGN_OR_RETURN(auto source, open_copy(copy, old_name));
