@@ -73,12 +73,19 @@ void hook_starts_command(const char* command) {
   });
 }
 
+void hook_ends_command() {
+  (void)hooked([&]() -> Result<bool> {
+    Session::process().ends_command();
+    return false;
+  });
+}
+
 }  // namespace
 
 bool register_file_hooks() {
-  static const scr_file_hooks table = {hook_unlink,        hook_rename, hook_link,
-                                       hook_truncate,      hook_opens,  hook_went_past,
-                                       hook_starts_command};
+  static const scr_file_hooks table = {hook_unlink,         hook_rename,      hook_link,
+                                       hook_truncate,       hook_opens,       hook_went_past,
+                                       hook_starts_command, hook_ends_command};
   using Register = void (*)(const scr_file_hooks*);
   auto* preload = reinterpret_cast<Register>(dlsym(RTLD_DEFAULT, "scr_register_file_hooks"));
   if (preload != nullptr) preload(&table);

@@ -20,6 +20,7 @@ typedef struct scr_file_hooks {
   void (*went_past)(const char* path);
   /* The program is about to start another one by this shell command. */
   void (*starts_command)(const char* command);
+  void (*ends_command)(void);
 } scr_file_hooks;
 
 /* Defined by every preload. */

@@ -69,8 +69,10 @@ class Session {
   enum class Rename { kReplace, kNoReplace, kExchange };  // as the flags of renameat2()
   Result<bool> renamed(std::string_view from, std::string_view to, Rename how = Rename::kReplace);
   Result<bool> linked(std::string_view from, std::string_view to);
-  // The program is about to start another one by this command, which knows nothing of the cache.
+  // The program is about to start another one by this command, which knows nothing of the cache;
+  // and the command has ended.
   void starts_command(std::string_view command);
+  void ends_command();
   // How many files this thread has opened here so far, routed or not.
   static std::uint64_t opens_of_thread() { return opens_; }
   // The program has opened a file for writing with a driver that h5scr does not serve: warns, once,
@@ -300,7 +302,11 @@ class Session {
 
   // session_directories.cpp
   Status move_open_file_to_name(const std::string& absolute, std::string_view what);
-  Status leave_at_name(const Route& route, const std::string& absolute, std::string_view what);
+  // What becomes of the version in the cache when the file is brought to its name: it is what is
+  // there, as after a flush, or it is let go.
+  enum class Cached { kStays, kGoes };
+  Status bring(const Route& route, const std::string& absolute, std::string_view what,
+               Cached cached);
   Status leave_name(const std::string& relative, std::string_view what);
   Status refuse_if_there(const Route& route, std::string_view to);
   Status exchange(std::string_view from, std::string_view to);
@@ -490,6 +496,8 @@ class Session {
   mutable std::shared_mutex services_mutex_;
   bool services_ended_ = false;
   std::vector<std::string> warned_;
+  int commands_ = 0;                    // of the program, that have not ended
+  std::map<std::string, ino_t> given_;  // to them, at their names: by relative name
 
   struct Counts {
     std::uint64_t routed = 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
 
 #include "core/base/log.hpp"
 #include "core/base/text.hpp"
@@ -21,12 +22,15 @@ Status is_open(const std::string& absolute, std::string_view what) {
           EBUSY};
 }
 
-// Newer than the version that it was copied from, also where times are coarse: who looks at both
-// goes by the time, and takes away what a flush has brought.
-Status make_newer(File& file, std::int64_t than) {
+// Newer than all that was written before, also where times are coarse: who looks at a file and a
+// version of it goes by the time, and takes away what a flush has brought.
+Status make_newest(File& file, std::int64_t than) {
   constexpr std::int64_t kSecond = 1'000'000'000;
-  for (const std::int64_t step : {std::int64_t{0}, std::int64_t{1}, kSecond, 3 * kSecond}) {
-    if (step != 0) file.set_time(than + step);
+  timespec now{};
+  (void)::clock_gettime(CLOCK_REALTIME, &now);
+  than = std::max(than, now.tv_sec * kSecond + now.tv_nsec);
+  for (const std::int64_t step : {std::int64_t{1}, kSecond, 3 * kSecond}) {
+    file.set_time(than + step);
     SCR_ASSIGN_OR_RETURN(const FileInfo info, file.info());
     if (info.mtime_ns > than) break;
   }
@@ -78,10 +82,9 @@ Status Session::move_open_file_to_name(const std::string& absolute, std::string_
   return move_to_name(**file);
 }
 
-// The newest version comes to its name, and is a file like any other from then on; those in the
-// cache are let go.
-Status Session::leave_at_name(const Route& route, const std::string& absolute,
-                              std::string_view what) {
+// The newest version comes to its name.
+Status Session::bring(const Route& route, const std::string& absolute, std::string_view what,
+                      Cached cached) {
   SCR_RETURN_IF_ERROR(refuse_if_live(absolute, what));
   SCR_RETURN_IF_ERROR(move_open_file_to_name(absolute, what));
   SCR_ASSIGN_OR_RETURN(const Copy copy, find(route, absolute));
@@ -89,19 +92,25 @@ Status Session::leave_at_name(const Route& route, const std::string& absolute,
   if (copy.where == Copy::Where::kNowhere || is_at_name(copy, absolute)) return {};
   SCR_ASSIGN_OR_RETURN(auto source, open_copy(copy, absolute));
   SCR_ASSIGN_OR_RETURN(auto target, write_at_name(*source, absolute, 0));
-  SCR_RETURN_IF_ERROR(make_newer(*target, time_written(copy)));
+  const std::int64_t written = time_written(copy);
+  if (cached == Cached::kStays) {
+    target->set_time(written);  // as a flush does, which brings the same
+    return target->close();
+  }
+  SCR_RETURN_IF_ERROR(make_newest(*target, written));
   SCR_RETURN_IF_ERROR(target->close());
   SCR_RETURN_IF_ERROR(let_go(copy, route, absolute));
   hide(absolute);
   return {};
 }
 
-// As before a rename: nothing is found under the name any more, and no flush brings it back.
+// Before a rename: nothing is found under the name any more but what is there, and no
+// flush brings anything back.
 Status Session::leave_name(const std::string& relative, std::string_view what) {
   const std::string absolute = prefix() + "/" + relative;
   const Route route = route_of(absolute);
   if (!route.routed()) return {};
-  SCR_RETURN_IF_ERROR(leave_at_name(route, absolute, what));
+  SCR_RETURN_IF_ERROR(bring(route, absolute, what, Cached::kGoes));
   SCR_ASSIGN_OR_RETURN(const Copy copy, find(route, absolute));
   hide(absolute);
   if (!runtime_) return {};
@@ -153,7 +162,7 @@ Result<bool> Session::linked(std::string_view from, std::string_view to) {
   if (info.ok() && info->type != FileInfo::Type::kRegular) return false;
   const Route new_route = route_of(absolute_name(to));
   SCR_RETURN_IF_ERROR(refuse_if_there(new_route, to));
-  SCR_RETURN_IF_ERROR(leave_at_name(route, absolute, "linked"));
+  SCR_RETURN_IF_ERROR(bring(route, absolute, "linked", Cached::kStays));
   if (new_route.routed()) hide(prefix() + "/" + new_route.relative);
   return false;
 }
@@ -163,6 +172,7 @@ void Session::starts_command(std::string_view command) {
   if (passive() || is_sealing()) return;
   std::lock_guard lock(mutex_);
   if (!runtime_ || off_) return;
+  ++commands_;
   const std::vector<std::string> parts = parts_of(command);
   for (const std::string& name : names_of_ours()) {
     if (!may_mean(parts, name)) continue;
@@ -171,9 +181,39 @@ void Session::starts_command(std::string_view command) {
     const bool open = (mine != nullptr && mine->open > 0) || live_.contains(absolute);
     const Route route = route_of(absolute);
     if (open || !route.routed()) continue;
-    Status status = leave_at_name(route, absolute, "given to a command");
+    Status status = bring(route, absolute, "given to a command", Cached::kStays);
+    if (!status.ok()) log::warning("{}", status.message());
+    auto info = fs_.info(absolute);
+    if (status.ok() && info.ok()) given_.emplace(name, info->inode);
+  }
+}
+
+// What the command has moved or deleted is not found any more, and does not come again.
+void Session::ends_command() {
+  if (passive() || is_sealing()) return;
+  std::lock_guard lock(mutex_);
+  if (!runtime_ || off_ || commands_ == 0) return;
+  for (const auto& [name, inode] : given_) {
+    const std::string absolute = prefix() + "/" + name;
+    auto info = fs_.info(absolute);
+    if (info.ok() && info->inode == inode) continue;
+    Status status;
+    if (info.ok() && info->type == FileInfo::Type::kRegular) {  // another file has the name
+      auto file = fs_.open(absolute, OpenOptions::read());
+      status = file.ok() ? make_newest(**file, 0) : file.status();
+    } else if (info.status().code() == StatusCode::kNotFound) {
+      auto gone = find(route_of(absolute), absolute);
+      status = gone.status();
+      const bool cached = gone.ok() && gone->where != Copy::Where::kNowhere;
+      if (cached) status = let_go(*gone, route_of(absolute), absolute);
+      hide(absolute);
+    } else {
+      status = info.status();
+    }
+    if (status.ok()) status = leave_name(name, "given to a command");
     if (!status.ok()) log::warning("{}", status.message());
   }
+  if (--commands_ == 0) given_.clear();
 }
 
 // Relative names of files whose data may be elsewhere than at the name: of this process, and those

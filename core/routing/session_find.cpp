@@ -119,6 +119,7 @@ std::optional<Session::Copy> Session::find_version(const Marker& marker) {
 // Of this process's files it is known that nobody else is about to put or take away the marker.
 void Session::tell_of_missing_marker(const Marker& marker, const std::string& absolute) {
   if (!runtime_ || marker.container || file_in_window(absolute) != nullptr) return;
+  if (given_.contains(marker.file)) return;
   const Context& context = runtime_->context();
   if (marker.job != context.job().job_id || marker.rank != context.rank()) return;
   if (markers_visible() != MarkerStore::Visible::kYes || is_flushed(marker.dataset)) return;

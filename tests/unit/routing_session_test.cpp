@@ -380,6 +380,26 @@ TEST_F(SlowFlushTest, AFileThatStaysAfterALinkKeepsItsDataWhenItsFlushEnds) {
   EXPECT_EQ(real("b.h5"), "one");
 }
 
+// Times are coarse: both may have the same, or the link may be made in the same instant.
+TEST_F(SlowFlushTest, AVersionThatIsWrittenAfterALinkOrACommandIsNotLost) {
+  Session session(file_system());
+  auto kept = session.open(name("kept.h5"), OpenOptions::create_truncate());  // nothing is sealed
+  ASSERT_TRUE(kept.ok()) << kept.status().message();
+  for (int i = 0; i < 20; ++i) {
+    const std::string file = fmt::format("{}.h5", i);
+    write(session, file, "1");
+    if (i % 2 == 0) link(session, file, file + ".bak");
+    if (i % 2 == 1) session.starts_command("h5ls " + file);
+    if (i % 2 == 1) session.ends_command();
+    write(session, file, "2");
+  }
+  ASSERT_TRUE(kept->file->close().ok());
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(read(session, fmt::format("{}.h5", i)), "2");
+  finish(session);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(real(fmt::format("{}.h5", i)), "2");
+  EXPECT_EQ(real("4.h5.bak"), "1");
+}
+
 TEST_F(SlowFlushTest, ALinkDoesNotTakeANameThatIsOnlyInTheCache) {
   set("SCR_MARKERS", "off");
   Session session(file_system());
@@ -525,6 +545,7 @@ TEST_F(SlowFlushTest, ACommandFindsTheFilesThatItMayMeanAtTheirNames) {
   EXPECT_EQ(real("open.h5"), "missing");
   std::filesystem::rename(name("ckpt.tmp"), name("ckpt"));
   std::filesystem::remove_all(name("step"));
+  session.ends_command();
   EXPECT_EQ(read(session, "ckpt"), "data");
   EXPECT_FALSE(session.open(name("ckpt.tmp"), OpenOptions::read()).ok());
   write(session, "ckpt.tmp", "two");

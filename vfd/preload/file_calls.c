@@ -5,6 +5,7 @@
 #undef _FILE_OFFSET_BITS /* with 64 there, truncate would be another name of truncate64 */
 #include "vfd/preload/preload.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -47,6 +48,10 @@ static int try_link(const char* from, const char* to) {
   return is_on() && from != NULL && to != NULL ? file_hooks->link(from, to) : 0;
 }
 
+static void tell_end(void) {
+  if (is_on()) file_hooks->ends_command();
+}
+
 static void tell_command(const char* command) {
   if (is_on() && command != NULL) file_hooks->starts_command(command);
 }
@@ -76,6 +81,7 @@ typedef int (*renameat_function)(int, const char*, int, const char*);
 typedef int (*renameat2_function)(int, const char*, int, const char*, unsigned);
 typedef int (*linkat_function)(int, const char*, int, const char*, int);
 typedef FILE* (*popen_function)(const char*, const char*);
+typedef int (*pclose_function)(FILE*);
 
 int unlink(const char* path) {
   NEXT(path_function, "unlink");
@@ -157,11 +163,24 @@ int truncate64(const char* path, off64_t size) {
 int system(const char* command) {
   NEXT(path_function, "system");
   tell_command(command);
-  return next(command);
+  const int status = next(command);
+  const int error = errno;
+  tell_end();
+  errno = error;
+  return status;
 }
 
 FILE* popen(const char* command, const char* mode) {
   NEXT(popen_function, "popen");
   tell_command(command);
   return next(command, mode);
+}
+
+int pclose(FILE* stream) {
+  NEXT(pclose_function, "pclose");
+  const int status = next(stream);
+  const int error = errno;
+  tell_end();
+  errno = error;
+  return status;
 }
