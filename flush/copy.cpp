@@ -43,7 +43,9 @@ class Copier {
     std::uint32_t crc = 0;
     if (task.pieces.empty()) return {};
     for (CopyPiece& piece : task.pieces) {
-      SCR_RETURN_IF_ERROR(copy_piece(*source, position, piece));
+      Status copied = copy_piece(*source, position, piece);
+      if (copied.code() == StatusCode::kNotFound && task.unwanted && task.unwanted()) return {};
+      SCR_RETURN_IF_ERROR(copied);
       crc = crc32_combine(crc, piece.crc, piece.length);
       position += piece.length;
     }
@@ -64,7 +66,11 @@ class Copier {
     for (auto& [name, file] : open_) file->start_writing(0, 0);
     if (options_.before_sync) SCR_RETURN_IF_ERROR(options_.before_sync());
     SCR_RETURN_IF_ERROR(close_all());
-    for (const std::string& name : directories_) SCR_RETURN_IF_ERROR(fs_.sync_directory(name));
+    for (const std::string& name : directories_) {
+      Status status = fs_.sync_directory(name);
+      // One that is gone is for who looks for the copies in it.
+      if (status.code() != StatusCode::kNotFound) SCR_RETURN_IF_ERROR(status);
+    }
     return {};
   }
 

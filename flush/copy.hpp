@@ -30,6 +30,8 @@ struct CopyTask {
   // Opens the source where it is no file of that name; its bytes are verified as they are read, and
   // `crc` means nothing.
   std::function<Result<std::unique_ptr<File>>()> open = {};
+  // Asked where the directory of the copy is gone: whether nobody waits for the copy any more.
+  std::function<bool()> unwanted = {};
 };
 
 // Shared between the copying thread and those who ask. Counters only go up.

@@ -8,6 +8,7 @@
 #include "core/base/checksum.hpp"
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
+#include "core/routing/marker_store.hpp"
 #include "flush/dataset_directory.hpp"
 #include "flush/index.hpp"
 #include "flush/roll_forward.hpp"
@@ -113,10 +114,11 @@ Status Flush::collect_shared_checksums(Communicator& world) {
 Status Flush::set_shared_times() {
   if (summary_.containers) return {};
   for (const auto& [file, time] : shared_times_) {
-    SCR_ASSIGN_OR_RETURN(auto made, fs_.open(prefix_ + "/" + temporary_name(file, dataset_),
-                                             OpenOptions::read_write()));
-    made->set_time(time);
-    SCR_RETURN_IF_ERROR(made->close());
+    auto made = fs_.open(prefix_ + "/" + temporary_name(file, dataset_), OpenOptions::read_write());
+    if (made.status().code() == StatusCode::kNotFound && has_left(file)) continue;
+    SCR_RETURN_IF_ERROR(made.status());
+    (*made)->set_time(time);
+    SCR_RETURN_IF_ERROR((*made)->close());
   }
   return {};
 }
@@ -175,6 +177,17 @@ Status Flush::collect_parity(Communicator& world) {
   return {};
 }
 
+// The program has deleted or renamed the file since, and perhaps its directory with what waited in
+// it; there may be a newer one.
+bool Flush::has_left(const std::string& file) const {
+  if (!options_.keep_newer || options_.containers) return false;
+  routing::MarkerStore notes(fs_, prefix_);
+  const auto deleted = notes.find_deletion(file);
+  if (deleted.ok() && *deleted && (*deleted)->dataset >= dataset_.id) return true;
+  const auto newer = notes.find(file);
+  return newer.ok() && *newer && (*newer)->file == file && (*newer)->dataset > dataset_.id;
+}
+
 // Own files, and with containers a share of the containers, get their final names. False if one of
 // them was not waiting for it any more.
 Result<bool> Flush::rename_own(Communicator& world) {
@@ -184,7 +197,7 @@ Result<bool> Flush::rename_own(Communicator& world) {
     directories.insert(parent_of(base + "/" + file));
     SCR_ASSIGN_OR_RETURN(const bool waited,
                          put_in_place(fs_, base, file, dataset_, options_.keep_newer));
-    all_waited = all_waited && waited;
+    all_waited = all_waited && (waited || has_left(file));
     return {};
   };
   if (!summary_.containers) {
@@ -200,7 +213,10 @@ Result<bool> Flush::rename_own(Communicator& world) {
       SCR_RETURN_IF_ERROR(rename(directory(), parity_container_name(i)));
     }
   }
-  for (const std::string& name : directories) SCR_RETURN_IF_ERROR(fs_.sync_directory(name));
+  for (const std::string& name : directories) {
+    Status status = fs_.sync_directory(name);
+    if (status.code() != StatusCode::kNotFound) SCR_RETURN_IF_ERROR(status);
+  }
   return all_waited;
 }
 

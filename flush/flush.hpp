@@ -128,6 +128,7 @@ class Flush {
   Status collect_parity(Communicator& world);
   Status sync_plan();
   Status commit();
+  bool has_left(const std::string& file) const;
   Result<bool> rename_own(Communicator& world);
   Status end_with_others();
 

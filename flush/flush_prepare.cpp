@@ -200,6 +200,7 @@ void Flush::plan_files(const std::string& cache_directory) {
   for (const StoredFile& file : files_) {
     if (file.shared) continue;
     add_task(file, cache_directory);
+    tasks_.back().unwanted = [this, name = file.file] { return has_left(name); };
   }
 }
 

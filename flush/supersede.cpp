@@ -43,7 +43,8 @@ Result<bool> is_unwanted(FileSystem& fs, const std::string& base, const std::str
   const bool is_free = there.status().code() == StatusCode::kNotFound;
   if (!there.ok() && !is_free) return there.status();
   auto mine = fs.info(base + "/" + temporary_name(file, dataset));
-  if (is_free && mine.status().code() == StatusCode::kNotFound) return false;
+  // It is gone, perhaps with its directory.
+  if (mine.status().code() == StatusCode::kNotFound) return false;
   SCR_RETURN_IF_ERROR(mine.status());
   SCR_ASSIGN_OR_RETURN(const bool deleted,
                        routing::is_deleted(fs, base, file, dataset, mine->mtime_ns));

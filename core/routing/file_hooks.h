@@ -11,12 +11,16 @@ extern "C" {
 /* 1: done; 0: nothing to do with h5scr, make the system call; -1: failed, errno is set. */
 typedef struct scr_file_hooks {
   int (*unlink)(const char* path);
-  int (*rename)(const char* from, const char* to);
+  int (*rename)(const char* from, const char* to, unsigned flags); /* those of renameat2() */
+  int (*link)(const char* from, const char* to);
   int (*truncate)(const char* path, unsigned long long size);
   /* How many files this thread has opened through the session. */
   unsigned long (*opens)(void);
   /* The program has opened this HDF5 file for writing, and the session did not see it. */
   void (*went_past)(const char* path);
+  /* The program is about to start another one by this shell command. */
+  void (*starts_command)(const char* command);
+  void (*ends_command)(void);
 } scr_file_hooks;
 
 /* Defined by every preload. */

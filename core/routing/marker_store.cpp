@@ -115,4 +115,18 @@ Status MarkerStore::sweep(int part, int parts, const std::function<bool(const Ma
   return {};
 }
 
+Status MarkerStore::each(const std::function<void(const Marker&)>& visit) {
+  for (unsigned folder = 0; folder < kFolders; ++folder) {
+    const std::string directory = fmt::format("{}/.scr/markers/{:02}", prefix_, folder);
+    auto names = fs_.list(directory);
+    if (names.status().code() == StatusCode::kNotFound) continue;
+    SCR_RETURN_IF_ERROR(names.status());
+    for (const DirectoryEntry& name : *names) {
+      auto marker = read_marker(fs_, directory + "/" + name.name);
+      if (marker.ok() && *marker) visit(**marker);
+    }
+  }
+  return {};
+}
+
 }  // namespace scr::routing

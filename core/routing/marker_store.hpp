@@ -47,6 +47,8 @@ class MarkerStore {
   // Calls `keep` for every note; where it says no, note and marker go. For one of `parts` processes
   // that share the work.
   Status sweep(int part, int parts, const std::function<bool(const Marker&)>& keep);
+  // Calls `visit` for every note that can be read, and changes nothing: others may be at work.
+  Status each(const std::function<void(const Marker&)>& visit);
 
  private:
   std::string note_path(const std::string& relative) const;

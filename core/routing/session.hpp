@@ -66,7 +66,13 @@ class Session {
   // system call.
   Result<bool> unlinked(std::string_view name);
   Result<bool> truncated(std::string_view name, std::uint64_t size);
-  Result<bool> renamed(std::string_view from, std::string_view to);
+  enum class Rename { kReplace, kNoReplace, kExchange };  // as the flags of renameat2()
+  Result<bool> renamed(std::string_view from, std::string_view to, Rename how = Rename::kReplace);
+  Result<bool> linked(std::string_view from, std::string_view to);
+  // The program is about to start another one by this command, which knows nothing of the cache;
+  // and the command has ended.
+  void starts_command(std::string_view command);
+  void ends_command();
   // How many files this thread has opened here so far, routed or not.
   static std::uint64_t opens_of_thread() { return opens_; }
   // The program has opened a file for writing with a driver that h5scr does not serve: warns, once,
@@ -230,6 +236,8 @@ class Session {
   Result<Copy> find_stored(const std::string& absolute, std::optional<Marker> marker);
   std::optional<Copy> find_in_cache(const std::string& relative,
                                     const std::optional<Marker>& marker);
+  std::optional<Copy> find_version(const Marker& marker);
+  void tell_of_missing_marker(const Marker& marker, const std::string& absolute);
   bool is_sound(const CachedDataset& dataset, const std::string& relative, const std::string& path);
   bool at_name_is_newer(const FileInfo& info, const Copy& copy);
   void tell_of_newer(const std::string& absolute, const Marker& marker);
@@ -334,6 +342,19 @@ class Session {
   void hide(const std::string& absolute);
   bool is_open_shared(const Copy& copy, const Route& route);
   Status refuse_if_open(const Copy& copy, const Route& route, std::string_view what);
+
+  // session_directories.cpp
+  Status move_open_file_to_name(const std::string& absolute, std::string_view what);
+  // What becomes of the version in the cache when the file is brought to its name: it is what is
+  // there, as after a flush, or it is let go.
+  enum class Cached { kStays, kGoes };
+  Status bring(const Route& route, const std::string& absolute, std::string_view what,
+               Cached cached);
+  Status leave_name(const std::string& relative, std::string_view what);
+  Status refuse_if_there(const Route& route, std::string_view to);
+  Status exchange(std::string_view from, std::string_view to);
+  std::set<std::string> names_of_ours();
+  Result<bool> directory_leaves(const std::string& absolute);
 
   // session_homes.cpp
   void find_homes();
@@ -531,6 +552,8 @@ class Session {
   mutable std::shared_mutex services_mutex_;
   bool services_ended_ = false;
   std::vector<std::string> warned_;
+  int commands_ = 0;                    // of the program, that have not ended
+  std::map<std::string, ino_t> given_;  // to them, at their names: by relative name
 
   struct Counts {
     std::uint64_t routed = 0;

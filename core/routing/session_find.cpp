@@ -94,6 +94,41 @@ std::optional<Session::Copy> Session::find_in_cache(const std::string& relative,
   return copy;
 }
 
+// Another program has moved a marker to another name: what is there is the version that the marker
+// is of, whatever has become of the name that it had.
+std::optional<Session::Copy> Session::find_version(const Marker& marker) {
+  if (marker.container) return std::nullopt;
+  if (!runtime_) return find_in_cache(marker.file, marker);
+  Copy copy;
+  copy.where = Copy::Where::kCache;
+  copy.dataset = marker.dataset;
+  const auto& cached = runtime_->cached();
+  const auto dataset = std::ranges::find_if(cached, [&](const CachedDataset& one) {
+    return one.dataset.id == marker.dataset && one.dataset.created == marker.created;
+  });
+  if (dataset != cached.end()) {
+    copy.path = runtime_->cached_directory(marker.dataset) + "/" + marker.file;
+    if (!dataset->usable || !is_sound(*dataset, marker.file, copy.path)) return std::nullopt;
+  } else if (runtime_->window() == marker.dataset) {
+    copy.path = runtime_->window_path(marker.file);
+  }
+  auto info = copy.path.empty() ? Result<FileInfo>(not_found("not here")) : fs_.info(copy.path);
+  if (!info.ok() || info->type != FileInfo::Type::kRegular) return std::nullopt;
+  return copy;
+}
+
+// Of this process's files it is known that nobody else is about to put or take away the marker.
+void Session::tell_of_missing_marker(const Marker& marker, const std::string& absolute) {
+  if (!runtime_ || marker.container || file_in_window(absolute) != nullptr) return;
+  if (given_.contains(marker.file)) return;
+  const Context& context = runtime_->context();
+  if (marker.job != context.job().job_id || marker.rank != context.rank()) return;
+  if (markers_visible() != MarkerStore::Visible::kYes || is_flushed(marker.dataset)) return;
+  warn_once("another program has moved or deleted '" + absolute + "'",
+            "its data is in the cache and will come to this name; let the program itself rename "
+            "and delete its files, by rename() and unlink() or system(), or wait for the flush");
+}
+
 // Someone else, or the program without h5scr, may have written the name since. A flush keeps the
 // time at which a file was written.
 bool Session::at_name_is_newer(const FileInfo& info, const Copy& copy) {
@@ -125,7 +160,7 @@ Result<Session::Copy> Session::find_stored(const std::string& absolute,
   if (auto visible = read_marker(fs_, absolute); !marker && visible.ok()) marker = *visible;
   if (marker) {
     name = marker->file;
-    if (marker->container) dataset = marker->dataset;
+    if (marker->container || name != *relative) dataset = marker->dataset;
   }
   auto location = flush::locate(fs_, *prefix, name, dataset);
   if (!location.ok()) {
@@ -167,8 +202,12 @@ Result<Session::Copy> Session::find(const Route& route, const std::string& absol
   if (real && info->size == kMarkerSize) {
     auto visible = read_marker(fs_, absolute);
     real = visible.ok() && !*visible;
-    if (!marker && visible.ok()) marker = *visible;
+    const bool moved =
+        visible.ok() && *visible && !route.relative.empty() && (*visible)->file != route.relative;
+    if (visible.ok() && (!marker || moved)) marker = *visible;
+    if (moved) here = find_version(*marker);
   }
+  if (marker && !info.ok()) tell_of_missing_marker(*marker, absolute);
   if (const Renamed* left = renamed_before(absolute, marker)) {
     Copy copy;
     if (real && info->mtime_ns > left->written) copy.where = Copy::Where::kPlain;

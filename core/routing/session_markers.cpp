@@ -12,6 +12,7 @@
 #include "core/routing/session.hpp"
 #include "flush/flush_descriptor.hpp"
 #include "flush/index.hpp"
+#include "flush/made_directories.hpp"
 
 namespace scr::routing {
 
@@ -363,6 +364,8 @@ void Session::note_dataset_flushed(int id) {
                           (info.ok() && written != 0 && info->mtime_ns > written) ||
                           is_flushed_again(relative, id);
     Status status = is_newer ? Status() : fs_.remove_if_exists(prefix() + "/" + relative);
+    // The program may have taken the directory away, too.
+    if (status.ok() && !is_newer) status = flush::remove_made(fs_, prefix(), {parent_of(relative)});
     if (status.ok()) status = settle_deletion(relative, id);
     if (!status.ok()) log::warning("{}", status.message());
     // The name may be in use again.

@@ -9,6 +9,7 @@
 #include "core/base/log.hpp"
 #include "core/routing/deletions.hpp"
 #include "core/routing/session.hpp"
+#include "flush/flush.hpp"
 #include "flush/prefix_reader.hpp"
 
 namespace scr::routing {
@@ -129,7 +130,15 @@ Status Session::let_go_older(const Copy& copy, const Route& route, const std::st
   SCR_ASSIGN_OR_RETURN(const Older older, older_versions(copy, route.relative));
   hide(absolute);
   for (const auto& [dataset, written] : older.unflushed) gone_[dataset][route.relative] = written;
-  return older.note ? markers_->bury(*older.note) : Status();
+  if (older.note) SCR_RETURN_IF_ERROR(markers_->bury(*older.note));
+  if (!runtime_) return {};
+  // What waits for the end of a flush, which goes by the note: the directory may go next.
+  for (const CachedDataset& one : runtime_->cached()) {
+    if (!older.unflushed.contains(one.dataset.id)) continue;
+    SCR_RETURN_IF_ERROR(fs_.remove_if_exists(
+        prefix() + "/" + flush::temporary_name(route.relative, one.dataset)));
+  }
+  return {};
 }
 
 // What is in a container stays there when the program deletes it.
@@ -325,10 +334,6 @@ bool Session::is_at_name(const Copy& copy, const std::string& absolute) {
 // the old name.
 Result<bool> Session::renamed_away(const Copy& copy, const Route& route, const std::string& from,
                                    const std::string& to) {
-  const WindowFile* open = file_in_window(from);
-  if (open != nullptr && open->open > 0) {
-    return failed_precondition(fmt::format("'{}' is open and cannot be renamed", from));
-  }
   SCR_ASSIGN_OR_RETURN(auto source, open_copy(copy, from));
   SCR_RETURN_IF_ERROR(
       write_at_name(*source, to, 0).status().with_context("while renaming a file in the cache"));
@@ -416,11 +421,18 @@ Result<bool> Session::replaced_by(std::string_view from, std::string_view to, co
   return done;
 }
 
-Result<bool> Session::renamed(std::string_view from, std::string_view to) {
+Result<bool> Session::renamed(std::string_view from, std::string_view to, Rename how) {
   if (passive()) return false;
   std::lock_guard lock(mutex_);
   if (config() == nullptr || off_) return false;
   const Route route = route_of(absolute_name(to));
+  if (how == Rename::kNoReplace) SCR_RETURN_IF_ERROR(refuse_if_there(route, to));
+  if (how == Rename::kExchange) {
+    SCR_RETURN_IF_ERROR(exchange(from, to));
+    return false;
+  }
+  SCR_ASSIGN_OR_RETURN(const bool directory, directory_leaves(absolute_name(from)));
+  if (directory) return false;
   const Route old_route = route_of(absolute_name(from));
   const bool link = is_link(absolute_name(from));
   if (!old_route.routed() || link) {
@@ -428,6 +440,7 @@ Result<bool> Session::renamed(std::string_view from, std::string_view to) {
   }
   const std::string old_name = prefix() + "/" + old_route.relative;
   SCR_RETURN_IF_ERROR(refuse_if_live(old_name, "renamed"));
+  SCR_RETURN_IF_ERROR(move_open_file_to_name(old_name, "renamed"));
   SCR_ASSIGN_OR_RETURN(const Copy copy, find_to_change(old_route, old_name));
   if (copy.lost) return no_data(old_name, copy.marker);
   SCR_RETURN_IF_ERROR(refuse_if_open(copy, old_route, "renamed"));
@@ -457,10 +470,6 @@ Result<bool> Session::renamed(std::string_view from, std::string_view to) {
   // Before a new window makes room for itself.
   SCR_ASSIGN_OR_RETURN(auto source, open_copy(copy, old_name));
   if (!start_alone() || !open_window()) return false;
-  WindowFile* open = file_in_window(old_name);
-  if (open != nullptr && open->open > 0) {
-    return failed_precondition(fmt::format("'{}' is open and cannot be renamed", old_name));
-  }
   // The data becomes a new version of the other name, in this window; a real file that has the name
   // stays until that is flushed.
   auto target = open_in_window(route, new_name, replaced.generation + 1, InWindow::kAnew,

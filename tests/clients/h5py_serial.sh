@@ -125,6 +125,28 @@ expect_no_text "rror|Traceback"
 plain_serial $python -c 'import h5py; print("STEP", h5py.File("ckpt_0004.h5", "r").attrs["step"])'
 expect_line "STEP 4"
 
+# Hard links, directories that are renamed and deleted, names below an open directory, commands.
+for how in "" SCR_FLUSH_ASYNC_BW=20KB SCR_USE_CONTAINERS=1; do
+  begin_client "names that change in other ways than by rename and unlink (${how:-as a user has it})"
+  mkdir plain with && cd plain
+  plain_serial $python "$scripts/../tests/clients/names_client.py"
+  expect_status 0
+  wanted=$out
+  cd ../with && export SCR_PREFIX=$PWD SCR_CACHE_SIZE=50
+  if [[ $how ]]; then export "${how?}"; fi
+  serial $python "$scripts/../tests/clients/names_client.py"
+  expect_status 0
+  [[ $(grep -v SCR <<<"$out") == "$wanted" ]]
+  check $? "the same must be found as without h5scr: $(diff <(grep -v SCR <<<"$out") <(echo "$wanted"))"
+  expect_no_text "ERROR|could not be flushed"
+  unset SCR_FLUSH_ASYNC_BW SCR_USE_CONTAINERS SCR_CACHE_SIZE
+  [[ $how == *CONTAINERS* ]] && continue # the files are in there, with markers at their names
+  diff -r --exclude=.scr --exclude=scr.current ../plain . >diff.out 2>&1
+  check $? "the same files must be there in the end: $(head -n 5 diff.out)"
+  rm diff.out
+  expect_no_notes
+done
+
 begin_client "errors are those of HDF5, with our reason"
 serial $python -c '
 import h5py

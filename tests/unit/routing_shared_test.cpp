@@ -1,4 +1,5 @@
 // Sessions: files that several ranks of a program write together.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -479,6 +480,49 @@ TEST_F(SharedSessionTest, AFileThatIsOpenIsNeitherRenamedNorChangedInSize) {
     EXPECT_EQ(real("f.h5"), "missing");
     rank.session.finish();
   });
+}
+
+TEST_F(SharedSessionTest, OneRankRenamesADirectoryWithTheFilesOfAllUnlessOneIsOpen) {
+  std::filesystem::create_directories(name("cur"));
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    write(rank.session, fmt::format("cur/{}.h5", comm.rank()), "own");
+    write_together(rank, "cur/sealed.h5", 'a');
+    rank.look();
+    SharedOpen how;
+    how.name = name("cur/f.h5");
+    how.write = how.create = true;
+    auto file = rank.session.open_shared(comm.duplicate(), how);
+    ASSERT_TRUE(file.ok()) << file.status().message();
+    put(rank, **file, 'b');
+    ASSERT_TRUE((*file)->sync().ok());
+    comm.barrier();
+    if (comm.rank() == 1) {
+      EXPECT_EQ(rank.session.renamed(name("cur"), name("old")).status().errno_value(), EBUSY);
+    }
+    comm.barrier();
+    ASSERT_TRUE((*file)->close().ok());
+    comm.barrier();
+    if (comm.rank() == 1) {
+      auto renamed = rank.session.renamed(name("cur"), name("old"));
+      ASSERT_TRUE(renamed.ok()) << renamed.status().message();
+      ASSERT_FALSE(*renamed);
+      std::filesystem::rename(name("cur"), name("old"));
+    }
+    comm.barrier();
+    EXPECT_EQ(read(rank.session, "old/f.h5"), "bb");
+    EXPECT_EQ(read(rank.session, "old/sealed.h5"), "aa");
+    comm.barrier();
+    rank.look();
+    rank.session.finish();
+  });
+  for (const char* file : {"0.h5", "1.h5"}) {
+    EXPECT_EQ(real(fmt::format("old/{}", file)), "own");
+    EXPECT_EQ(real(fmt::format("cur/{}", file)), "missing");
+  }
+  EXPECT_EQ(real("old/f.h5"), "bb");
+  EXPECT_EQ(real("old/sealed.h5"), "aa");
+  EXPECT_EQ(real("cur/f.h5"), "missing");
 }
 
 // --- failures

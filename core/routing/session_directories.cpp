@@ -1,0 +1,247 @@
+// Names that the program changes in ways that a version in the cache cannot follow: hard links,
+// exchanges, renames of whole directories and of open files, commands. The files concerned leave
+// h5scr for their names first, where the system does the rest.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+
+#include "core/base/log.hpp"
+#include "core/base/text.hpp"
+#include "core/routing/session.hpp"
+
+namespace scr::routing {
+
+namespace {
+
+Status is_open(const std::string& absolute, std::string_view what) {
+  return {StatusCode::kFailedPrecondition,
+          fmt::format("'{}' cannot be {}: it is open for writing more than once; close it before",
+                      absolute, what),
+          EBUSY};
+}
+
+// Newer than all that was written before, also where times are coarse: who looks at a file and a
+// version of it goes by the time, and takes away what a flush has brought.
+Status make_newest(File& file, std::int64_t than) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  timespec now{};
+  (void)::clock_gettime(CLOCK_REALTIME, &now);
+  than = std::max(than, now.tv_sec * kSecond + now.tv_nsec);
+  for (const std::int64_t step : {std::int64_t{1}, kSecond, 3 * kSecond}) {
+    file.set_time(than + step);
+    SCR_ASSIGN_OR_RETURN(const FileInfo info, file.info());
+    if (info.mtime_ns > than) break;
+  }
+  return {};
+}
+
+bool is_below(std::string_view relative, std::string_view directory) {
+  return relative.size() > directory.size() && relative.starts_with(directory) &&
+         relative[directory.size()] == '/';
+}
+
+// What a shell command may mean by its words: the parts of all paths in it, wildcards too.
+std::vector<std::string> parts_of(std::string_view command) {
+  std::vector<std::string> parts(1);
+  for (const char c : command) {
+    if (std::string_view(" \t\n/'\"`;&|<>()$={},").find(c) == std::string_view::npos)
+      parts.back() += c;
+    else if (!parts.back().empty())
+      parts.emplace_back();
+  }
+  std::erase_if(parts,
+                [](const auto& part) { return part.empty() || part == "." || part == ".."; });
+  return parts;
+}
+
+// Whether the command has a word for the file, or for a directory that it is in.
+bool may_mean(const std::vector<std::string>& parts, std::string_view relative) {
+  return std::ranges::any_of(text::split(relative, '/'), [&](std::string_view one) {
+    const std::string name(one);
+    return std::ranges::any_of(
+        parts, [&](const std::string& part) { return text::glob_match(part, name); });
+  });
+}
+
+}  // namespace
+
+// A file that this process has open for writing lives at its name from here on.
+Status Session::move_open_file_to_name(const std::string& absolute, std::string_view what) {
+  const WindowFile* known = file_in_window(absolute);
+  if (known == nullptr || known->open == 0) return {};
+  if (!known->failure.ok()) return known->failure;  // the last good version keeps the name
+  const auto file = std::ranges::find_if(
+      writers_, [&](const RoutedFile* one) { return one->absolute_ == absolute; });
+  if (file == writers_.end() || known->open > 1 || !is_alone_with(**file))
+    return is_open(absolute, what);
+  warn_once(fmt::format("'{}' is {} while it is open", absolute, what),
+            "it is written at its name from now on, without protection; close a file before, to "
+            "have it protected");
+  return move_to_name(**file);
+}
+
+// The newest version comes to its name.
+Status Session::bring(const Route& route, const std::string& absolute, std::string_view what,
+                      Cached cached) {
+  SCR_RETURN_IF_ERROR(refuse_if_live(absolute, what));
+  SCR_RETURN_IF_ERROR(move_open_file_to_name(absolute, what));
+  SCR_ASSIGN_OR_RETURN(const Copy copy, find(route, absolute));
+  SCR_RETURN_IF_ERROR(refuse_if_open(copy, route, what));
+  if (copy.where == Copy::Where::kNowhere || is_at_name(copy, absolute)) return {};
+  SCR_ASSIGN_OR_RETURN(auto source, open_copy(copy, absolute));
+  SCR_ASSIGN_OR_RETURN(auto target, write_at_name(*source, absolute, 0));
+  const std::int64_t written = time_written(copy, absolute);
+  if (cached == Cached::kStays) {
+    target->set_time(written);  // as a flush does, which brings the same
+    return target->close();
+  }
+  SCR_RETURN_IF_ERROR(make_newest(*target, written));
+  SCR_RETURN_IF_ERROR(target->close());
+  SCR_RETURN_IF_ERROR(let_go(copy, route, absolute));
+  hide(absolute);
+  return {};
+}
+
+// Before a rename: nothing is found under the name any more but what is there, and no
+// flush brings anything back.
+Status Session::leave_name(const std::string& relative, std::string_view what) {
+  const std::string absolute = prefix() + "/" + relative;
+  const Route route = route_of(absolute);
+  if (!route.routed()) return {};
+  SCR_RETURN_IF_ERROR(bring(route, absolute, what, Cached::kGoes));
+  SCR_ASSIGN_OR_RETURN(const Copy copy, find(route, absolute));
+  hide(absolute);
+  // Older ones, that are not flushed yet.
+  return runtime_ ? let_go_older(copy, route, absolute) : Status();
+}
+
+Status Session::refuse_if_there(const Route& route, std::string_view to) {
+  auto info = fs_.info(std::string(to));
+  bool there = info.ok();
+  if (!there && route.routed()) {
+    SCR_ASSIGN_OR_RETURN(const Copy copy, find(route, prefix() + "/" + route.relative));
+    there = copy.where != Copy::Where::kNowhere;
+  }
+  // In silence, as the system does: it is how commands ask.
+  return there ? errno_status(EEXIST, "rename to", std::string(to)) : Status();
+}
+
+Status Session::exchange(std::string_view from, std::string_view to) {
+  for (const std::string_view name : {from, to}) {
+    const std::string absolute = absolute_name(name);
+    SCR_ASSIGN_OR_RETURN(const bool directory, directory_leaves(absolute));
+    const Route route = route_of(absolute);
+    if (!directory && route.routed()) SCR_RETURN_IF_ERROR(leave_name(route.relative, "exchanged"));
+  }
+  return {};
+}
+
+Result<bool> Session::linked(std::string_view from, std::string_view to) {
+  if (passive()) return false;
+  std::lock_guard lock(mutex_);
+  if (config() == nullptr || off_) return false;
+  const Route route = route_of(absolute_name(from));
+  if (!route.routed()) return false;
+  const std::string absolute = prefix() + "/" + route.relative;
+  auto info = fs_.info(absolute);
+  // A symbolic link gets another name itself, and so does what is no file.
+  if (info.ok() && info->type != FileInfo::Type::kRegular) return false;
+  const Route new_route = route_of(absolute_name(to));
+  SCR_RETURN_IF_ERROR(refuse_if_there(new_route, to));
+  SCR_RETURN_IF_ERROR(bring(route, absolute, "linked", Cached::kStays));
+  if (new_route.routed()) hide(prefix() + "/" + new_route.relative);
+  return false;
+}
+
+// Another program sees names, and would move or copy a marker. What is open stays where it is.
+void Session::starts_command(std::string_view command) {
+  if (passive() || is_sealing()) return;
+  std::lock_guard lock(mutex_);
+  if (!runtime_ || off_) return;
+  ++commands_;
+  const std::vector<std::string> parts = parts_of(command);
+  for (const std::string& name : names_of_ours()) {
+    if (!may_mean(parts, name)) continue;
+    const std::string absolute = prefix() + "/" + name;
+    const WindowFile* mine = file_in_window(absolute);
+    const bool open = (mine != nullptr && mine->open > 0) || live_.contains(absolute);
+    const Route route = route_of(absolute);
+    if (open || !route.routed()) continue;
+    Status status = bring(route, absolute, "given to a command", Cached::kStays);
+    if (!status.ok()) log::warning("{}", status.message());
+    auto info = fs_.info(absolute);
+    if (status.ok() && info.ok()) given_.emplace(name, info->inode);
+  }
+}
+
+// What the command has moved or deleted is not found any more, and does not come again.
+void Session::ends_command() {
+  if (passive() || is_sealing()) return;
+  std::lock_guard lock(mutex_);
+  if (!runtime_ || off_ || commands_ == 0) return;
+  for (const auto& [name, inode] : given_) {
+    const std::string absolute = prefix() + "/" + name;
+    auto info = fs_.info(absolute);
+    if (info.ok() && info->inode == inode) continue;
+    Status status;
+    if (info.ok() && info->type == FileInfo::Type::kRegular) {  // another file has the name
+      auto file = fs_.open(absolute, OpenOptions::read());
+      status = file.ok() ? make_newest(**file, 0) : file.status();
+    } else if (info.status().code() == StatusCode::kNotFound) {
+      auto gone = find(route_of(absolute), absolute);
+      status = gone.status();
+      const bool cached = gone.ok() && gone->where != Copy::Where::kNowhere;
+      if (cached) status = let_go(*gone, route_of(absolute), absolute);
+      hide(absolute);
+    } else {
+      status = info.status();
+    }
+    if (status.ok()) status = leave_name(name, "given to a command");
+    if (!status.ok()) log::warning("{}", status.message());
+  }
+  if (--commands_ == 0) given_.clear();
+}
+
+// Relative names of files whose data may be elsewhere than at the name: of this process, and those
+// of others that have a note.
+std::set<std::string> Session::names_of_ours() {
+  std::set<std::string> names;
+  const auto add = [&](const auto& files) {
+    for (const auto& [absolute, file] : files) names.insert(absolute.substr(prefix().size() + 1));
+  };
+  add(window_);
+  add(shared_window_);
+  add(live_);
+  if (!markers_) markers_ = std::make_unique<MarkerStore>(fs_, prefix());
+  Status status = markers_->each([&](const Marker& marker) {
+    if (!marker.gone) names.insert(marker.file);
+  });
+  if (!status.ok()) log::warning("{}", status.message());
+  if (!runtime_) return names;
+  for (const CachedDataset& cached : runtime_->cached()) {
+    for (const FilemapEntry* entry : runtime_->own_entries(cached.dataset)) {
+      for (const FileMeta& meta : entry->files) {
+        const bool gone = gone_[cached.dataset.id].contains(meta.file);
+        if (meta.type == FileType::kFull && meta.shared.empty() && !gone) names.insert(meta.file);
+      }
+    }
+  }
+  return names;
+}
+
+// The directory gets another name: what belongs below it must be there. False: it is none, or not
+// in the prefix directory.
+Result<bool> Session::directory_leaves(const std::string& absolute) {
+  const std::string directory = route_by_rules(absolute).relative;
+  if (directory.empty()) return false;
+  auto info = fs_.info(prefix() + "/" + directory);
+  if (!info.ok() || info->type != FileInfo::Type::kDirectory) return false;
+  for (const std::string& name : names_of_ours()) {
+    if (is_below(name, directory)) SCR_RETURN_IF_ERROR(leave_name(name, "renamed"));
+  }
+  return true;
+}
+
+}  // namespace scr::routing
