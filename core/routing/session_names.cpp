@@ -135,8 +135,8 @@ Status Session::let_go_older(const Copy& copy, const Route& route, const std::st
   // What waits for the end of a flush, which goes by the note: the directory may go next.
   for (const CachedDataset& one : runtime_->cached()) {
     if (!older.unflushed.contains(one.dataset.id)) continue;
-    SCR_RETURN_IF_ERROR(fs_.remove_if_exists(
-        prefix() + "/" + flush::temporary_name(route.relative, one.dataset)));
+    SCR_RETURN_IF_ERROR(
+        fs_.remove_if_exists(prefix() + "/" + flush::temporary_name(route.relative, one.dataset)));
   }
   return {};
 }
