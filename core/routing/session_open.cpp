@@ -143,6 +143,7 @@ Result<Session::Opened> Session::open_existing(const Route& route, const std::st
         return open_existing(known, prefix() + "/" + known.relative, name, options, swmr);
       }
       if (written) count_passed(route.reason, absolute);
+      if (marker && written) SCR_RETURN_IF_ERROR(refuse_marker(fs_, absolute));
       if (!marker || written) return plain;
     }
     SCR_ASSIGN_OR_RETURN(Copy copy, find_stored(absolute, std::nullopt));

@@ -133,6 +133,10 @@ TEST_F(SessionTest, AProcessThatIsNotServedDoesNotGetTheBytesOfAMarker) {
   EXPECT_FALSE(other.open(name("a.h5"), OpenOptions::read_write()).ok());
   std::ofstream(name("b.h5")) << "real";
   EXPECT_EQ(read(other, "b.h5"), "real");
+  // One that was copied to where nothing is routed is not served by anybody.
+  const std::string copy = directory_ / "copy.h5";
+  std::filesystem::copy_file(name("a.h5"), copy);
+  EXPECT_FALSE(session.open(copy, OpenOptions::read_write()).ok());
 }
 
 // --- what the system would refuse

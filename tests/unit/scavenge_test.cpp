@@ -145,6 +145,24 @@ TEST_P(Scavenge, LeavesWhatAFlushLeaves) {
 
 INSTANTIATE_TEST_SUITE_P(AllSchemes, Scavenge, ::testing::ValuesIn(all_cases()), name_of);
 
+TEST(ScavengeModes, AreThoseOfTheFilesThatAreReplaced) {
+  ScavengeJob job;
+  job.shared = true;
+  job.write({1});
+  std::filesystem::create_directory(job.prefix() + "/ckpt.1");
+  const auto private_mode = std::filesystem::perms(0600);
+  const std::vector<std::string> files = {"ckpt.1/rank_0.h5", "ckpt.1/all.h5"};
+  for (const std::string& file : files) {
+    std::ofstream(job.prefix() + "/" + file) << "old";
+    std::filesystem::permissions(job.prefix() + "/" + file, private_mode);
+  }
+  job.expect_saved(job.save_one(), 1);
+  for (const std::string& file : files) {
+    EXPECT_EQ(std::filesystem::status(job.prefix() + "/" + file).permissions(), private_mode)
+        << file;
+  }
+}
+
 // --- which datasets
 
 TEST(ScavengeChoice, AnOlderCheckpointOfTheCacheIsSavedIfTheNewestCannotBe) {
