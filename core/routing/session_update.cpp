@@ -25,6 +25,20 @@ Status lock_descriptor(const File& file, int lock) {
           EWOULDBLOCK};
 }
 
+// Whether something can be written beside a name. A good file there is not to make way for one
+// that cannot be written either.
+Status check_room(FileSystem& fs, const std::string& absolute) {
+  constexpr std::size_t kSomething = std::size_t{1} << 20U;
+  const std::string probe = path_beside(absolute, "", ".room.scr-moving");
+  OpenOptions options = OpenOptions::create_truncate();
+  options.no_follow = true;
+  SCR_ASSIGN_OR_RETURN(auto file, fs.open(probe, options));
+  Status status = file->write_all(std::vector<std::byte>(kSomething, std::byte{1}), 0);
+  if (status.ok()) status = file->sync();
+  (void)fs.remove_if_exists(probe);
+  return status;
+}
+
 }  // namespace
 
 Status Session::begin_update(RoutedFile& file) {
@@ -101,10 +115,15 @@ bool Session::gave_way(RoutedFile& file, const Status& why) {
   const WindowFile* known = file_in_window(file.absolute_);
   const bool is_whole = known != nullptr && known->failure.ok();
   if (file.role() != RoutedFile::Role::kWriter || !is_whole || !is_alone_with(file)) return false;
-  tell_no_room(file.absolute_);
-  const Status moved = move_to_name(file);
-  if (!moved.ok()) log::warning("{}", moved.message());
-  return moved.ok();
+  Status status = check_room(fs_, file.absolute_);
+  if (status.ok()) {
+    tell_no_room(file.absolute_);
+    status = move_to_name(file);
+  } else {
+    (void)file_in_window(file.absolute_)->presence->share();
+  }
+  if (!status.ok()) log::warning("{}", status.message());
+  return status.ok();
 }
 
 // If another process of this node has changed the file since, in this window, both change the same
