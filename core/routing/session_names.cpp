@@ -279,7 +279,7 @@ void Session::end_rename(const std::string& from, const Renamed& renamed) {
   const bool containers = config()->get_bool("SCR_USE_CONTAINERS");
   if (flushed && containers && !copy.marker.file.empty()) copy.marker.container = true;
   Status status = let_go_older(copy, renamed.route, from);
-  if (status.ok() && (flushed || plain)) {
+  if (status.ok()) {  // also where the flushed one is of a dataset before
     Marker old;
     old.file = renamed.route.relative;
     old.written = renamed.written;

@@ -223,14 +223,15 @@ INSTANTIATE_TEST_SUITE_P(
     Settings, RandomNamesTest,
     ::testing::Values(
         Settings{"AtOnce", {}}, Settings{"InTheBackground", {{"SCR_FLUSH_ASYNC", "1"}}},
-        Settings{"NeverInTime", {{"SCR_FLUSH_ASYNC", "1"}, {"SCR_FLUSH_ASYNC_BW", "1"}}},
-        Settings{"NeverInTimeWithRoom",
-                 {{"SCR_FLUSH_ASYNC", "1"}, {"SCR_FLUSH_ASYNC_BW", "1"}, {"SCR_CACHE_SIZE", "3"}}},
+        Settings{"Late", {{"SCR_FLUSH_ASYNC", "1"}, {"SCR_FLUSH_ASYNC_BW", "300"}}},
+        Settings{
+            "LateWithRoom",
+            {{"SCR_FLUSH_ASYNC", "1"}, {"SCR_FLUSH_ASYNC_BW", "300"}, {"SCR_CACHE_SIZE", "3"}}},
         Settings{"Containers", {{"SCR_USE_CONTAINERS", "1"}}},
-        Settings{"ContainersNeverInTime",
+        Settings{"ContainersLate",
                  {{"SCR_USE_CONTAINERS", "1"},
                   {"SCR_FLUSH_ASYNC", "1"},
-                  {"SCR_FLUSH_ASYNC_BW", "1"},
+                  {"SCR_FLUSH_ASYNC_BW", "300"},
                   {"SCR_CACHE_SIZE", "3"}}}),
     [](const auto& one) { return one.param.name; });
 
