@@ -277,7 +277,11 @@ Result<bool> Session::renamed(std::string_view from, std::string_view to, Rename
     return false;
   }
   SCR_ASSIGN_OR_RETURN(const bool directory, directory_leaves(absolute_name(from)));
-  if (directory) return false;
+  if (directory) {
+    if (!route.relative.empty())
+      SCR_RETURN_IF_ERROR(outlive_deleted(fs_, prefix(), absolute_name(from), route.relative));
+    return false;
+  }
   const Route old_route = route_of(absolute_name(from));
   if (!old_route.routed()) return false;
   const std::string old_name = prefix() + "/" + old_route.relative;
@@ -302,6 +306,9 @@ Result<bool> Session::renamed(std::string_view from, std::string_view to, Rename
   const bool is_free = replaced.where == Copy::Where::kNowhere || is_at_name(replaced, new_name);
   if (copy.where == Copy::Where::kPlain || (is_free && is_at_name(copy, old_name))) {
     if (replaced.lost) SCR_RETURN_IF_ERROR(markers_->drop(replaced.marker));
+    // A flush under way must not take the file for what it replaces, or for one that was deleted.
+    SCR_ASSIGN_OR_RETURN(const auto deleted, markers_->find_deletion(route.relative));
+    if (deleted || !is_free) SCR_RETURN_IF_ERROR(make_newest(fs_, old_name));
     hide(old_name);
     hide(new_name);
     return false;
