@@ -271,6 +271,7 @@ Status RealFileSystem::rename(const At& from, const At& to, bool exclusive) {
 }
 
 Status RealFileSystem::exchange(const At& one, const At& other) {
+  const SeamGuard guard;
   Place first;
   Place second;
   int why = find_place(one, first);

@@ -1,5 +1,9 @@
 #include "core/routing/deletions.hpp"
 
+#include <algorithm>
+#include <ctime>
+#include <vector>
+
 #include "core/base/log.hpp"
 #include "core/routing/marker_store.hpp"
 #include "flush/prefix_reader.hpp"
@@ -40,6 +44,39 @@ Status take_away_deleted(FileSystem& fs, const std::string& prefix,
   };
   Status swept = MarkerStore(fs, prefix).sweep(/*part=*/0, /*parts=*/1, keep);
   return swept.ok() ? first : swept;
+}
+
+// Newer than all that was written before, also where times are coarse: who looks at a file and a
+// version of it goes by the time, and takes away what a flush has brought.
+Status make_newest(File& file, std::int64_t than) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  timespec now{};
+  (void)::clock_gettime(CLOCK_REALTIME, &now);
+  than = std::max(than, now.tv_sec * kSecond + now.tv_nsec);
+  for (const std::int64_t step : {std::int64_t{1}, kSecond, 3 * kSecond}) {
+    file.set_time(than + step);
+    SCR_ASSIGN_OR_RETURN(const FileInfo info, file.info());
+    if (info.mtime_ns > than) break;
+  }
+  return {};
+}
+
+Status make_newest(FileSystem& fs, const std::string& path) {
+  auto file = fs.open(path, OpenOptions::read());
+  if (file.status().code() == StatusCode::kNotFound) return {};
+  SCR_RETURN_IF_ERROR(file.status());
+  return make_newest(**file, 0);
+}
+
+Status outlive_deleted(FileSystem& fs, const std::string& prefix, const std::string& from,
+                       const std::string& to) {
+  std::vector<std::string> paths;
+  SCR_RETURN_IF_ERROR(MarkerStore(fs, prefix).each([&](const Marker& marker) {
+    if (marker.gone && marker.file.starts_with(to + "/"))
+      paths.push_back(from + marker.file.substr(to.size()));
+  }));
+  for (const std::string& path : paths) SCR_RETURN_IF_ERROR(make_newest(fs, path));
+  return {};
 }
 
 }  // namespace scr::routing

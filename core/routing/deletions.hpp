@@ -27,4 +27,13 @@ Status take_away(FileSystem& fs, const std::string& prefix, const Marker& delete
 Status take_away_deleted(FileSystem& fs, const std::string& prefix,
                          const std::set<std::pair<int, std::int64_t>>& flushed);
 
+// Gives a file a time after all that was written before: what has been deleted under its name, or
+// will be when the flush ends, is not taken for it.
+Status make_newest(File& file, std::int64_t than);
+Status make_newest(FileSystem& fs, const std::string& path);
+// The same for all files of the directory `from` (absolute) that will have names, below `to`
+// (relative), of files that were deleted.
+Status outlive_deleted(FileSystem& fs, const std::string& prefix, const std::string& from,
+                       const std::string& to);
+
 }  // namespace scr::routing

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <ctime>
 
 #include "core/base/log.hpp"
 #include "core/base/text.hpp"
+#include "core/routing/deletions.hpp"
 #include "core/routing/session.hpp"
 
 namespace scr::routing {
@@ -20,21 +20,6 @@ Status is_open(const std::string& absolute, std::string_view what) {
           fmt::format("'{}' cannot be {}: it is open for writing more than once; close it before",
                       absolute, what),
           EBUSY};
-}
-
-// Newer than all that was written before, also where times are coarse: who looks at a file and a
-// version of it goes by the time, and takes away what a flush has brought.
-Status make_newest(File& file, std::int64_t than) {
-  constexpr std::int64_t kSecond = 1'000'000'000;
-  timespec now{};
-  (void)::clock_gettime(CLOCK_REALTIME, &now);
-  than = std::max(than, now.tv_sec * kSecond + now.tv_nsec);
-  for (const std::int64_t step : {std::int64_t{1}, kSecond, 3 * kSecond}) {
-    file.set_time(than + step);
-    SCR_ASSIGN_OR_RETURN(const FileInfo info, file.info());
-    if (info.mtime_ns > than) break;
-  }
-  return {};
 }
 
 bool is_below(std::string_view relative, std::string_view directory) {
@@ -133,7 +118,9 @@ Status Session::exchange(std::string_view from, std::string_view to) {
     const std::string absolute = absolute_name(name);
     SCR_ASSIGN_OR_RETURN(const bool directory, directory_leaves(absolute));
     const Route route = route_of(absolute);
-    if (!directory && route.routed()) SCR_RETURN_IF_ERROR(leave_name(route.relative, "exchanged"));
+    if (directory || !route.routed()) continue;
+    SCR_RETURN_IF_ERROR(leave_name(route.relative, "exchanged"));
+    SCR_RETURN_IF_ERROR(make_newest(fs_, absolute));
   }
   return {};
 }
@@ -151,7 +138,10 @@ Result<bool> Session::linked(std::string_view from, std::string_view to) {
   const Route new_route = route_of(absolute_name(to));
   SCR_RETURN_IF_ERROR(refuse_if_there(new_route, to));
   SCR_RETURN_IF_ERROR(bring(route, absolute, "linked", Cached::kStays));
-  if (new_route.routed()) hide(prefix() + "/" + new_route.relative);
+  if (!new_route.routed()) return false;
+  hide(prefix() + "/" + new_route.relative);
+  SCR_ASSIGN_OR_RETURN(const auto deleted, markers_->find_deletion(new_route.relative));
+  if (deleted) SCR_RETURN_IF_ERROR(make_newest(fs_, absolute));
   return false;
 }
 
@@ -187,8 +177,7 @@ void Session::ends_command() {
     if (info.ok() && info->inode == inode) continue;
     Status status;
     if (info.ok() && info->type == FileInfo::Type::kRegular) {  // another file has the name
-      auto file = fs_.open(absolute, OpenOptions::read());
-      status = file.ok() ? make_newest(**file, 0) : file.status();
+      status = make_newest(fs_, absolute);
     } else if (info.status().code() == StatusCode::kNotFound) {
       auto gone = find(route_of(absolute), absolute);
       status = gone.status();

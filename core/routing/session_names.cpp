@@ -432,7 +432,11 @@ Result<bool> Session::renamed(std::string_view from, std::string_view to, Rename
     return false;
   }
   SCR_ASSIGN_OR_RETURN(const bool directory, directory_leaves(absolute_name(from)));
-  if (directory) return false;
+  if (directory) {
+    if (!route.relative.empty())
+      SCR_RETURN_IF_ERROR(outlive_deleted(fs_, prefix(), absolute_name(from), route.relative));
+    return false;
+  }
   const Route old_route = route_of(absolute_name(from));
   const bool link = is_link(absolute_name(from));
   if (!old_route.routed() || link) {

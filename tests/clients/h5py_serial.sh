@@ -141,9 +141,8 @@ for how in "" SCR_FLUSH_ASYNC_BW=20KB SCR_USE_CONTAINERS=1; do
   expect_no_text "ERROR|could not be flushed"
   unset SCR_FLUSH_ASYNC_BW SCR_USE_CONTAINERS SCR_CACHE_SIZE
   [[ $how == *CONTAINERS* ]] && continue # the files are in there, with markers at their names
-  diff -r --exclude=.scr --exclude=scr.current ../plain . >diff.out 2>&1
-  check $? "the same files must be there in the end: $(head -n 5 diff.out)"
-  rm diff.out
+  diff -r --exclude=.scr --exclude=scr.current ../plain . >../diff.out 2>&1
+  check $? "the same files must be there in the end: $(head -n 5 ../diff.out)"
   expect_no_notes
 done
 

@@ -848,6 +848,28 @@ TEST_F(SlowFlushTest, AnExchangeSwapsTheDataOfTwoNames) {
   EXPECT_EQ(real("b.h5"), "one");
 }
 
+TEST_F(SlowFlushTest, AnOlderFileThatGetsTheNameOfADeletedOneStaysThere) {
+  std::filesystem::create_directories(name("backup"));
+  std::filesystem::create_directories(name("new"));
+  const auto long_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(1);
+  for (const char* file : {"backup/a.h5", "b.bak", "c.bak", "d.bak"}) {
+    std::ofstream(name(file)) << "older";
+    std::filesystem::last_write_time(name(file), long_ago);
+  }
+  Session session(file_system());
+  for (const char* file : {"new/a.h5", "b.h5", "c.h5", "d.h5"}) write(session, file, "1");
+  for (const char* file : {"new/a.h5", "b.h5", "c.h5"})
+    ASSERT_TRUE(session.remove(name(file)).ok());
+  rename(session, "backup", "new");
+  rename(session, "b.bak", "b.h5");
+  link(session, "c.bak", "c.h5");
+  rename(session, "d.bak", "d.h5", Session::Rename::kExchange);
+  EXPECT_EQ(read(session, "d.h5"), "older");
+  finish(session);
+  for (const char* file : {"new/a.h5", "b.h5", "c.h5", "d.h5"}) EXPECT_EQ(real(file), "older");
+  EXPECT_EQ(real("d.bak"), "1");
+}
+
 TEST_F(SlowFlushTest, ARenameThatMustNotReplaceFindsWhatIsOnlyInTheCache) {
   set("SCR_MARKERS", "off");
   Session session(file_system());
