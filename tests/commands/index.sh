@@ -262,9 +262,10 @@ echo "-- many files, with progress"
 mkdir "$work/many" && cd "$work/many" || exit 1
 export SCR_PREFIX=$work/many SCR_JOB_ID=many
 mapfile -t names < <(for i in $(seq 1000); do echo "f$i.h5"; done)
-# With the preload, which sees renames, files wait in the cache for each other; without it each goes to its name.
-LD_PRELOAD=$build/lib/libscr_mpiio.so SCR_USE_CONTAINERS=1 write keep 1 "${names[@]}"
-run 0 scr_index --json
+# With SCR_FLUSH=0 files that are open together wait for each other in the cache; else each goes to its name.
+LD_PRELOAD=$build/lib/libscr_mpiio.so SCR_FLUSH=0 SCR_USE_CONTAINERS=1 write keep 1 "${names[@]}"
+SCR_USE_CONTAINERS=1 run 0 scr_postrun
+run 0 scr_index --no-cache --json
 json 'len(data) == 1 and data[0]["files"] == 1000 and data[0]["where"] == ["containers"]'
 run 0 scr_index --check --progress
 has '1000 of 1000 files \(100%\)'
