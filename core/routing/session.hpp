@@ -314,6 +314,8 @@ class Session {
 
   // session_names.cpp
   bool is_at_name(const Copy& copy, const std::string& absolute);
+  Result<bool> renamed_in_cache(const Copy& copy, const Route& old_route, const Copy& replaced,
+                                const Route& route);
   Result<bool> renamed_away(const Copy& copy, const Route& route, const std::string& from,
                             const std::string& to);
   void forget_replaced(const Copy& replaced, const std::string& absolute);
@@ -322,6 +324,12 @@ class Session {
                                const Copy& replaced);
   Result<Copy> find_to_change(const Route& route, const std::string& absolute);
   bool is_link(const std::string& absolute);
+  Status save_renamed(const std::string& absolute);
+  void hide(const std::string& absolute);
+  bool is_open_shared(const Copy& copy, const Route& route);
+  Status refuse_if_open(const Copy& copy, const Route& route, std::string_view what);
+
+  // session_let_go.cpp
   Status let_go(const Copy& copy, const Route& route, const std::string& absolute);
   Status let_go_in_window(const Copy& copy, const Route& route, const std::string& absolute);
   Status let_go_older(const Copy& copy, const Route& route, const std::string& absolute);
@@ -331,7 +339,6 @@ class Session {
   std::optional<Marker> stored_version(const std::string& relative);
   bool is_in_window(const Copy& copy, const std::string& absolute);
   void seal_if_all_closed();
-  Status save_renamed(const std::string& absolute);
   Status let_go_when_sealed(const Copy& copy, const Route& route, const std::string& from,
                             const std::string& to);
   void end_renames(bool sealed, const std::set<std::string>& written_again);
@@ -339,9 +346,6 @@ class Session {
   void end_rename(const std::string& from, const Renamed& renamed);
   const Renamed* renamed_before(const std::string& absolute, const std::optional<Marker>& marker);
   std::int64_t time_written(const Copy& copy, const std::string& absolute);
-  void hide(const std::string& absolute);
-  bool is_open_shared(const Copy& copy, const Route& route);
-  Status refuse_if_open(const Copy& copy, const Route& route, std::string_view what);
 
   // session_directories.cpp
   Status move_open_file_to_name(const std::string& absolute, std::string_view what);
