@@ -13,6 +13,17 @@ constexpr unsigned kFolders = 64;  // so that no directory gets all notes of a l
 
 std::uint32_t crc_of(const std::string& text) { return crc32(std::as_bytes(std::span(text))); }
 
+Result<std::vector<std::string>> notes_in(FileSystem& fs, const std::string& prefix,
+                                          unsigned folder) {
+  const std::string directory = fmt::format("{}/.scr/markers/{:02}", prefix, folder);
+  const auto names = fs.list(directory);
+  std::vector<std::string> paths;
+  if (names.status().code() == StatusCode::kNotFound) return paths;
+  SCR_RETURN_IF_ERROR(names.status());
+  for (const DirectoryEntry& name : *names) paths.push_back(directory + "/" + name.name);
+  return paths;
+}
+
 }  // namespace
 
 std::string MarkerStore::note_path(const std::string& relative) const {
@@ -86,10 +97,8 @@ Result<std::optional<Marker>> MarkerStore::find(const std::string& relative) {
 
 Result<bool> MarkerStore::any() {
   for (unsigned folder = 0; folder < kFolders; ++folder) {
-    const auto names = fs_.list(fmt::format("{}/.scr/markers/{:02}", prefix_, folder));
-    if (names.status().code() == StatusCode::kNotFound) continue;
-    SCR_RETURN_IF_ERROR(names.status());
-    if (!names->empty()) return true;
+    SCR_ASSIGN_OR_RETURN(const auto notes, notes_in(fs_, prefix_, folder));
+    if (!notes.empty()) return true;
   }
   return false;
 }
@@ -97,16 +106,13 @@ Result<bool> MarkerStore::any() {
 Status MarkerStore::sweep(int part, int parts, const std::function<bool(const Marker&)>& keep) {
   for (unsigned folder = 0; folder < kFolders; ++folder) {
     if (static_cast<int>(folder) % parts != part) continue;
-    const std::string directory = fmt::format("{}/.scr/markers/{:02}", prefix_, folder);
-    auto names = fs_.list(directory);
-    if (names.status().code() == StatusCode::kNotFound) continue;
-    SCR_RETURN_IF_ERROR(names.status());
-    for (const DirectoryEntry& name : *names) {
-      auto marker = read_marker(fs_, directory + "/" + name.name);
+    SCR_ASSIGN_OR_RETURN(const auto notes, notes_in(fs_, prefix_, folder));
+    for (const std::string& path : notes) {
+      auto marker = read_marker(fs_, path);
       if (!marker.ok() && marker.status().code() != StatusCode::kCorrupt) return marker.status();
       if (!marker.ok() || !*marker) {
-        log::warning("'{}/{}' is no marker; it is removed", directory, name.name);
-        SCR_RETURN_IF_ERROR(fs_.remove_if_exists(directory + "/" + name.name));
+        log::warning("'{}' is no marker; it is removed", path);
+        SCR_RETURN_IF_ERROR(fs_.remove_if_exists(path));
       } else if (!keep(**marker)) {
         SCR_RETURN_IF_ERROR(drop(**marker));
       }
@@ -117,12 +123,9 @@ Status MarkerStore::sweep(int part, int parts, const std::function<bool(const Ma
 
 Status MarkerStore::each(const std::function<void(const Marker&)>& visit) {
   for (unsigned folder = 0; folder < kFolders; ++folder) {
-    const std::string directory = fmt::format("{}/.scr/markers/{:02}", prefix_, folder);
-    auto names = fs_.list(directory);
-    if (names.status().code() == StatusCode::kNotFound) continue;
-    SCR_RETURN_IF_ERROR(names.status());
-    for (const DirectoryEntry& name : *names) {
-      auto marker = read_marker(fs_, directory + "/" + name.name);
+    SCR_ASSIGN_OR_RETURN(const auto notes, notes_in(fs_, prefix_, folder));
+    for (const std::string& path : notes) {
+      auto marker = read_marker(fs_, path);
       if (marker.ok() && *marker) visit(**marker);
     }
   }
