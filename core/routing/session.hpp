@@ -498,6 +498,7 @@ class Session {
 
   FileSystem& fs_;
   const int pid_;
+  int commands_ = 0;  // of the program, that have not ended
   mutable std::mutex mutex_;
   std::atomic<bool> off_ = false;  // pass everything through
   std::atomic<bool> attached_ = false;
@@ -508,8 +509,9 @@ class Session {
   bool seals_shared_ = false;          // some rank has one in the window being sealed
   bool window_is_incomplete_ = false;  // a file of this process could not be written
   bool window_is_outgrown_ = false;    // a file of this process had no room in it
-  std::int64_t next_index_ = 0;        // of files in the window
-  int node_ = 0;                       // number of this one among nodes_
+  bool services_ended_ = false;
+  int node_ = 0;                 // number of this one among nodes_
+  std::int64_t next_index_ = 0;  // of files in the window
   std::vector<std::string> calls_;
   std::unique_ptr<config::Config> config_;
   std::string prefix_;
@@ -554,10 +556,8 @@ class Session {
   std::shared_ptr<const shared_file::Homes> homes_;
   // Held by who uses the services of the nodes without mutex_; alone to end that.
   mutable std::shared_mutex services_mutex_;
-  bool services_ended_ = false;
   std::vector<std::string> warned_;
-  int commands_ = 0;                    // of the program, that have not ended
-  std::map<std::string, ino_t> given_;  // to them, at their names: by relative name
+  std::map<std::string, ino_t> given_;  // to those commands, at their names: by relative name
 
   struct Counts {
     std::uint64_t routed = 0;
