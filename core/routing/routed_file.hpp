@@ -12,6 +12,10 @@
 
 #include "core/base/filesystem.hpp"
 
+namespace scr::config {
+struct RouteRule;
+}
+
 namespace scr::routing {
 
 class Session;
@@ -78,6 +82,8 @@ class RoutedFile final : public File {
   std::atomic<bool> open_ = true;      // changes under the mutex
   std::atomic<bool> changed_ = true;   // since the last snapshot
   // Under the session's lock:
+  // Of a file that was moved to its name: whose closes this one is among (COMPLETE=CLOSE).
+  const config::RouteRule* counted_by_ = nullptr;
   int flushes_ = 0;
   int passed_ = 0;  // times that the program went on to write and close others meanwhile
   const std::chrono::steady_clock::time_point opened_ = std::chrono::steady_clock::now();

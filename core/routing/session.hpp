@@ -426,7 +426,7 @@ class Session {
   static std::string path_of_more(const std::string& absolute);
   void move_outgrown(const std::string& absolute, shared_file::LogFile& file, Communicator& comm);
   Status bring_together(Communicator& comm, const SharedOpen& how, const Hash& plan);
-  Status copy_together(Communicator& comm, File& from, const std::string& to);
+  Status copy_together(Communicator& comm, File& from, const std::string& to, mode_t mode);
   void move_passed_shared();
   void move_all_shared();
   void move_open_shared(std::string_view why,
@@ -453,6 +453,7 @@ class Session {
   }
   void seal();
   bool renew_window();
+  void count_close(const config::RouteRule* rule, std::unique_lock<std::mutex>& lock);
   void seal_at_close(std::unique_lock<std::mutex>& lock);
   void note_passed(bool waiting, std::int64_t closes);
   void drop_missing();

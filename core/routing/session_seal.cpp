@@ -58,6 +58,7 @@ bool Session::renew_window() {
   const bool is_used = has_open_writers() || has_something_to_seal();
   if (runtime_->context().world().any_true(is_used)) return false;
   runtime_->close_window();
+  closes_.clear();
   open_window();
   return true;
 }
@@ -71,8 +72,13 @@ void Session::seal_at_close(std::unique_lock<std::mutex>& lock) {
   close_point_->barrier();
   lock.lock();
   if (!runtime_) return;
-  if (runtime_->context().world().all_true(!has_open_writers())) {
-    seal();
+  Communicator& world = runtime_->context().world();
+  if (world.all_true(!has_open_writers())) {
+    // Those of all ranks may have been moved to their names.
+    if (world.any_true(has_something_to_seal()))
+      seal();
+    else
+      (void)renew_window();
   } else if (runtime_->context().rank() == 0) {
     warn_once("a dataset is not sealed at the close of its last file",
               "other routed files are open; it is sealed at the next collective call");

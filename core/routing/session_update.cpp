@@ -98,6 +98,7 @@ Status Session::change_at_name(RoutedFile& file, const Status& why) {
     ++counts_.moved;
   }
   tell_no_room(file.absolute_);
+  file.counted_by_ = route_of(file.absolute_).rule;
   file.replace(std::move(target), RoutedFile::Role::kPlain);
   return {};
 }
@@ -137,6 +138,7 @@ Status Session::become_writer(RoutedFile& file) {
     if (newest.where == Copy::Where::kPlain && attached_) {
       SCR_ASSIGN_OR_RETURN(target, fs_.open(file.absolute_, OpenOptions::read_write()));
       if (joins_at_name(*target)) {
+        file.counted_by_ = route.rule;
         file.replace(std::move(target), RoutedFile::Role::kPlain);
         return {};
       }
@@ -268,14 +270,15 @@ Status Session::rename_durably(const std::string& from, const std::string& to) {
 Status Session::move_to_name(RoutedFile& file) {
   std::unique_lock alone(file.mutex_);
   if (!file.open_) return {};  // another thread has just closed it, and is about to say so
+  const WindowFile* known = file_in_window(file.absolute_);
   auto target = write_at_name(*file.file_, file.absolute_, file.held_lock_);
   if (!target.ok()) {
-    const WindowFile* known = file_in_window(file.absolute_);
     if (known != nullptr && known->presence) (void)known->presence->share();
     return target.status().with_context("while moving an open file to its name");
   }
   file.file_ = std::move(*target);
   file.role_ = RoutedFile::Role::kPlain;
+  if (known != nullptr) file.counted_by_ = known->route.rule;
   std::erase(writers_, &file);
   ++counts_.moved;
   hide(file.absolute_);
@@ -338,11 +341,15 @@ void Session::drop_failed(const std::string& absolute) {
 
 Status Session::closed(RoutedFile& file, const Status& closed_status) {
   using Role = RoutedFile::Role;
-  if (getpid() != pid_ || (file.role() != Role::kWriter && file.role() != Role::kLive)) return {};
+  if (getpid() != pid_ || file.role() == Role::kReader || file.role() == Role::kUpdater) return {};
   std::unique_lock lock(mutex_);
   if (file.role() == Role::kLive) return closed_live(file);
   std::erase(writers_, &file);
   if (!runtime_) return {};
+  if (file.role() == Role::kPlain) {
+    if (file.counted_by_ != nullptr) count_close(file.counted_by_, lock);
+    return {};
+  }
   WindowFile* known = file_in_window(file.absolute_);
   if (known != nullptr && known->failure.ok()) known->failure = closed_status;
   const config::RouteRule* rule = known != nullptr ? known->route.rule : nullptr;
@@ -356,21 +363,24 @@ Status Session::closed(RoutedFile& file, const Status& closed_status) {
       publish(known->marker, known->path);
       known->presence.reset();  // not before there is a marker to be found
     }
-    ++closes_[rule];
     ++closed_in_all_;
+    count_close(rule, lock);
   }
-  if (attached_) {
-    const bool due = last_close && rule != nullptr && rule->complete_files > 0 &&
-                     closes_[rule] == rule->complete_files;
-    if (due) seal_at_close(lock);
-    return {};
-  }
+  if (attached_) return {};
   Status status;
   if (!writers_.empty() && last_close) status = closed_beside_others(file.absolute_);
   if (!writers_.empty()) return status;
   if (window_.empty()) window_is_incomplete_ = false;  // nobody else has files in it
   if (has_something_to_seal()) seal();
   return status;
+}
+
+// Of a file of the window, or of one that was moved to its name while it was open: the user has
+// said how many files every rank closes (COMPLETE=CLOSE), and the others count that one too.
+void Session::count_close(const config::RouteRule* rule, std::unique_lock<std::mutex>& lock) {
+  const std::uint64_t closes = ++closes_[rule];
+  const bool counts = attached_ && rule != nullptr && rule->complete_files > 0;
+  if (counts && closes == rule->complete_files) seal_at_close(lock);
 }
 
 // In a process by itself. What is not sealed is lost if the process is killed, and those that are

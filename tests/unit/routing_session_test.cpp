@@ -1287,6 +1287,20 @@ TEST_F(RanksTest, SettingsOfTheStartAreThoseOfTheDriver) {
   });
 }
 
+TEST_F(RanksTest, AFileThatHadNoRoomInTheCacheCountsAmongThoseThatEveryRankCloses) {
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    testing::SmallCache full(directory_ / "cache", 0);
+    FileSystem& fs = comm.rank() == 0 ? file_system() : static_cast<FileSystem&>(full);
+    Rank rank(comm, {"ROUTE=c.*.h5 TYPE=CKPT COMPLETE=CLOSE FILES=1"}, fs);
+    const std::string own = "c." + std::to_string(comm.rank()) + ".h5";
+    for (const char* text : {"one", "two"}) {
+      write(rank.session, own, text);  // rank 0 waits here for the other one
+      EXPECT_EQ(real(own), text);
+    }
+    rank.session.finish();
+  });
+}
+
 TEST_F(RanksTest, OneRankWithAnOpenFileKeepsTheWindowOpen) {
   InProcessWorld::run(2, [&](Communicator& comm) {
     Rank rank(comm);
