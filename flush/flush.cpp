@@ -8,7 +8,6 @@
 #include "core/base/checksum.hpp"
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
-#include "core/routing/marker_store.hpp"
 #include "flush/dataset_directory.hpp"
 #include "flush/index.hpp"
 #include "flush/roll_forward.hpp"
@@ -177,15 +176,9 @@ Status Flush::collect_parity(Communicator& world) {
   return {};
 }
 
-// The program has deleted or renamed the file since, and perhaps its directory with what waited in
-// it; there may be a newer one.
 bool Flush::has_left(const std::string& file) const {
   if (!options_.keep_newer || options_.containers) return false;
-  routing::MarkerStore notes(fs_, prefix_);
-  const auto deleted = notes.find_deletion(file);
-  if (deleted.ok() && *deleted && (*deleted)->dataset >= dataset_.id) return true;
-  const auto newer = notes.find(file);
-  return newer.ok() && *newer && (*newer)->file == file && (*newer)->dataset > dataset_.id;
+  return was_let_go(fs_, prefix_, file, dataset_);
 }
 
 // Own files, and with containers a share of the containers, get their final names. False if one of

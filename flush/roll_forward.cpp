@@ -50,7 +50,8 @@ Result<Renamed> rename_waiting(FileSystem& fs, const std::string& prefix,
                              put_in_place(fs, base, file.file, summary.dataset, keep_newer));
         if (renamed) return fs.sync_directory(At(std::filesystem::path(path).parent_path()));
         SCR_ASSIGN_OR_RETURN(const bool there, is_in_place(fs, prefix, base, file));
-        if (!there) {
+        const bool may_go = keep_newer && base == prefix;
+        if (!there && !(may_go && was_let_go(fs, prefix, file.file, summary.dataset))) {
           log::warning("'{}/{}' of dataset {} ('{}') is missing, or not the flushed one", base,
                        file.file, summary.dataset.id, summary.dataset.name);
           result.whole = false;

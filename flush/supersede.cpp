@@ -9,6 +9,7 @@
 #include "core/base/log.hpp"
 #include "core/routing/deletions.hpp"
 #include "core/routing/marker.hpp"
+#include "core/routing/marker_store.hpp"
 #include "flush/dataset_directory.hpp"
 #include "flush/flush.hpp"
 #include "flush/index.hpp"
@@ -263,6 +264,15 @@ Result<bool> put_in_place(FileSystem& fs, const std::string& base, const std::st
   }
   SCR_RETURN_IF_ERROR(status);
   return true;
+}
+
+bool was_let_go(FileSystem& fs, const std::string& prefix, const std::string& file,
+                const DatasetDescriptor& dataset) {
+  routing::MarkerStore notes(fs, prefix);
+  const auto deleted = notes.find_deletion(file);
+  if (deleted.ok() && *deleted && (*deleted)->dataset >= dataset.id) return true;
+  const auto newer = notes.find(file);
+  return newer.ok() && *newer && (*newer)->file == file && (*newer)->dataset > dataset.id;
 }
 
 Result<std::vector<Superseded>> find_superseded(Communicator& world, FileSystem& fs,

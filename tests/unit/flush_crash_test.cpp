@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/routing/marker_store.hpp"
 #include "flush/clean_up.hpp"
 #include "flush/rank_filemap.hpp"
 #include "flush/roll_forward.hpp"
@@ -280,6 +281,29 @@ TEST(RollForward, KeepsAFileThatWasWrittenAnewSinceIfTheFlushWouldHave) {
     EXPECT_THAT(run.temporaries(), IsEmpty());
     EXPECT_EQ(run.fetches("scr.dataset.2"), !keep_newer);
   }
+}
+
+// The program has deleted a file while its copy was waiting, then was killed.
+TEST(RollForward, AFileThatWasDeletedDoesNotMakeTheOthersIncomplete) {
+  TestRun run;
+  const DatasetDescriptor dataset = run.write_dataset(2);
+  FlushOptions options = plain_files();
+  options.keep_newer = true;
+  FaultPlan plan = FaultPlan::fail_at(1, EIO, FaultPlan::kForever);
+  plan.operations = FaultPlan::bit(Operation::kRename);
+  plan.path = "*/ckpt.2/*";
+  FaultyFileSystem faulty(real_file_system(), plan);
+  run.flush(2, options, [&](int) -> FileSystem& { return faulty; });
+  const std::string file = "ckpt.2/rank_0.h5";
+  routing::Marker deleted{.file = file, .id = 1, .dataset = 2};
+  deleted.created = dataset.created;
+  ASSERT_TRUE(routing::MarkerStore(real_file_system(), run.prefix()).bury(deleted).ok());
+  ASSERT_TRUE(std::filesystem::remove(run.prefix() + "/" + temporary_name(file, dataset)));
+  ASSERT_NO_FATAL_FAILURE(start_again(run, {}));
+  ASSERT_NE(run.index().find_directory("scr.dataset.2"), nullptr);
+  EXPECT_TRUE(run.index().find_directory("scr.dataset.2")->complete);
+  EXPECT_FALSE(std::filesystem::exists(run.prefix() + "/" + file));
+  EXPECT_TRUE(std::filesystem::exists(run.prefix() + "/ckpt.2/rank_3.h5"));
 }
 
 TEST(RollForward, ADamagedSummaryCommitsNothing) {
