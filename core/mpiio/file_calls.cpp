@@ -103,16 +103,20 @@ int open_ours(MPI_Comm comm, const char* name, int amode, MPI_Info info, MPI_Fil
 }
 
 // Collective over a communicator of one program that is not served: MPI_ERR_IO on all processes if
-// one of them sees a marker at the name. A flush may take it away between their looks.
+// there is a marker at the name. One looks: a flush may take it away between two looks.
 int refuse_marker(MPI_Comm comm, const char* name) {
-  constexpr int kNobody = std::numeric_limits<int>::max();
-  const Status mine = routing::refuse_marker(file_system(), std::string(without_kind(name)));
   int rank = 0;
   PMPI_Comm_rank(comm, &rank);
-  int speaker = mine.ok() ? kNobody : rank;
-  PMPI_Allreduce(MPI_IN_PLACE, &speaker, 1, MPI_INT, MPI_MIN, comm);
-  if (speaker == rank) (void)report(mine);
-  return speaker == kNobody ? MPI_SUCCESS : MPI_ERR_IO;
+  int code = MPI_SUCCESS;
+  if (rank == 0) {
+    const Status seen = routing::refuse_marker(file_system(), std::string(without_kind(name)));
+    if (!seen.ok()) {
+      (void)report(seen);
+      code = MPI_ERR_IO;
+    }
+  }
+  PMPI_Bcast(&code, 1, MPI_INT, 0, comm);
+  return code;
 }
 
 // The same where others may not have this layer, and would not come to a reduction of ours: who
