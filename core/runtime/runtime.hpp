@@ -202,6 +202,7 @@ class Runtime {
   // --- fetch (runtime_fetch.cpp)
 
   Status fetch_newest();
+  void tell_of_unfetched(const CachedDataset* cached);
   Result<Hash> list_restarts(const CachedDataset* cached);
   bool user_chose(flush::Index& index, const CachedDataset* cached);
   bool is_usable_in_cache(const DatasetDescriptor& dataset);

@@ -83,12 +83,30 @@ bool Runtime::user_chose(flush::Index& index, const CachedDataset* cached) {
          flush::made_current_since(c.fs(), c.job().prefix, index, cached->dataset.created);
 }
 
+// A dataset that had no room in the cache went straight to the prefix directory; who has switched
+// fetching off for other reasons should know of it.
+void Runtime::tell_of_unfetched(const CachedDataset* cached) {
+  const auto index = flush::read_index(context_->fs(), context_->job().prefix);
+  if (!index.ok()) return;
+  const auto candidates = index->restart_candidates();
+  if (candidates.empty()) return;
+  const DatasetDescriptor& newest = candidates.front()->dataset;
+  if (cached != nullptr && newest.created <= cached->dataset.created) return;
+  log::warning(
+      "dataset {} ('{}') in '{}' is newer than what the cache has and is not used: "
+      "SCR_FETCH=0",
+      newest.id, newest.name, context_->job().prefix);
+}
+
 // Brings the checkpoint to restart from to the cache, if that has none, or an older one, or not the
 // one that the user wants.
 Status Runtime::fetch_newest() {
   Context& c = *context_;
-  if (!c.config().get_bool("SCR_FETCH")) return {};
   const CachedDataset* cached = restart_candidate();
+  if (!c.config().get_bool("SCR_FETCH")) {
+    if (c.rank() == 0) tell_of_unfetched(cached);
+    return {};
+  }
   Result<Hash> listed = Hash();
   if (c.rank() == 0) listed = list_restarts(cached);
   SCR_RETURN_IF_ERROR(agree(c.world(), listed.status(), "reading the index"));

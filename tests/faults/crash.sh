@@ -72,6 +72,9 @@ for ((i = 0; i < samples; i++)); do
   hit=$out
   ((newest < $(last_recorded))) && newest=$(last_recorded)
   choose_scheme $((i + 1))
+  # What has no room in the cache goes to the prefix directory and says so.
+  SCR_FETCH=0
+  grep -q 'goes straight to' <<<"$hit" && SCR_FETCH=1
   app "$order" 1 2 3000 --record "$record"
   expect_newest "$newest"
   [[ ${VERBOSE:-} ]] && printf '%s\n%s\n' "$case_name" "$(head -n 3 <<<"$hit")"

@@ -56,11 +56,17 @@ TEST(RestartChoice, ANewerCheckpointInTheCacheWinsOverThePrefixDirectory) {
   job.expect_restart("second");
 }
 
-TEST(RestartChoice, WithoutFetchTheCacheAloneCounts) {
+TEST(RestartChoice, WithoutFetchTheCacheAloneCountsAndTheUserIsToldOfWhatIsNewer) {
   Runs job;
   job.write("first");
   job.write("second", kBypass);
+  ::testing::internal::CaptureStderr();
   job.expect_restart("first", {"SCR_FETCH=0"});
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("('second') in '"));
+  job.write("third", {"SCR_FETCH=0"});
+  ::testing::internal::CaptureStderr();
+  job.expect_restart("third", {"SCR_FETCH=0"});
+  EXPECT_EQ(::testing::internal::GetCapturedStderr().find("SCR_FETCH=0"), std::string::npos);
 }
 
 TEST(RestartChoice, WhatAUserMadeCurrentWinsUntilANewerOneIsWritten) {
