@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <thread>
 
 #include "core/base/text.hpp"
@@ -73,21 +72,6 @@ Status TransferClient::take_over(std::chrono::milliseconds patience) {
           fmt::format("the scr_transfer of '{}' goes on copying for an earlier run although "
                       "it was told to stop; end it by hand",
                       control_.path())};
-}
-
-mode_t mode_of_new_files(FileSystem& fs) {
-  constexpr std::string_view kLine = "\nUmask:\t";
-  const auto bytes = fs.read_file("/proc/self/status");
-  unsigned mask = 077;  // if it is not known
-  if (bytes.ok()) {
-    const std::string_view all(reinterpret_cast<const char*>(bytes->data()), bytes->size());
-    const std::size_t start = all.find(kLine);
-    if (start != std::string_view::npos) {
-      const std::string_view digits = all.substr(start + kLine.size());
-      std::from_chars(digits.data(), digits.data() + digits.size(), mask, 8);
-    }
-  }
-  return static_cast<mode_t>(0666U & ~mask);
 }
 
 }  // namespace scr::flush

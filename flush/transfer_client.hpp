@@ -30,8 +30,4 @@ class TransferClient {
   const Directory& control_;
 };
 
-// What the umask of this process leaves of 0666; read without changing it, which other threads
-// would notice.
-mode_t mode_of_new_files(FileSystem& fs);
-
 }  // namespace scr::flush

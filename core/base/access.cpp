@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
+#include <string_view>
 
 namespace scr {
 
@@ -40,6 +42,21 @@ Result<WriteAccess> check_write_access(FileSystem& fs, const std::string& path) 
   return WriteAccess{.exists = false, .replaceable = true};
 }
 
+mode_t mode_of_new_files(FileSystem& fs) {
+  constexpr std::string_view kLine = "\nUmask:\t";
+  const auto bytes = fs.read_file("/proc/self/status");
+  unsigned mask = 077;  // if it is not known
+  if (bytes.ok()) {
+    const std::string_view all(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+    const std::size_t start = all.find(kLine);
+    if (start != std::string_view::npos) {
+      const std::string_view digits = all.substr(start + kLine.size());
+      std::from_chars(digits.data(), digits.data() + digits.size(), mask, 8);
+    }
+  }
+  return static_cast<mode_t>(0666U & ~mask);
+}
+
 mode_t temporary_mode(FileSystem& fs, const std::string& path) {
   return is_file(fs.info(path, /*follow=*/true)) ? kOwnerOnly : OpenOptions().mode;
 }
@@ -55,10 +72,12 @@ Status make_temporary(FileSystem& fs, const std::string& temporary, const std::s
 
 Status take_mode(FileSystem& fs, const std::string& temporary, const std::string& path) {
   const auto old = fs.info(path, /*follow=*/true);
-  if (!is_file(old)) return {};
+  const bool is_new = old.status().code() == StatusCode::kNotFound;
+  if (!is_new && !is_file(old)) return {};
   SCR_ASSIGN_OR_RETURN(const FileInfo mine, fs.info(temporary));
-  mode_t mode = old->mode & 0777U;
-  if (old->gid != mine.gid) mode &= 0707U | ((mode & 07U) << 3U);
+  if (is_new && (mine.mode & 0777U) != kOwnerOnly) return {};
+  mode_t mode = is_new ? mode_of_new_files(fs) : old->mode & 0777U;
+  if (!is_new && old->gid != mine.gid) mode &= 0707U | ((mode & 07U) << 3U);
   if ((mine.mode & 0777U) == mode) return {};
   SCR_ASSIGN_OR_RETURN(const auto file, fs.open(temporary, OpenOptions::read()));
   const Status set = file->set_mode(mode);

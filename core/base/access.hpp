@@ -21,12 +21,16 @@ Result<WriteAccess> check_write_access(FileSystem& fs, const std::string& path);
 
 // --- the mode of a file that is written under a temporary name
 
+// What the umask of this process leaves of 0666; read without changing it, which other threads
+// would notice.
+mode_t mode_of_new_files(FileSystem& fs);
 // For creating it: only the owner can read it if a file is at `path`, whose mode it will have.
 mode_t temporary_mode(FileSystem& fs, const std::string& path);
 // Makes it, empty, with that mode, if a file is at `path`; one that exists stays.
 Status make_temporary(FileSystem& fs, const std::string& temporary, const std::string& path);
 // Before it is renamed to `path`: gives it the mode of the file there, as a direct write would
-// leave it, if there is one. Permissions of a group are not given to another group.
+// leave it, or of a new file if there is none any more. Permissions of a group are not given to
+// another group.
 Status take_mode(FileSystem& fs, const std::string& temporary, const std::string& path);
 
 }  // namespace scr

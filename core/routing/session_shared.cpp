@@ -10,6 +10,7 @@
 #include <ctime>
 #include <mutex>
 
+#include "core/base/access.hpp"
 #include "core/base/log.hpp"
 #include "core/routing/session.hpp"
 #include "core/routing/shared_open.hpp"
@@ -244,10 +245,11 @@ std::unique_ptr<LogFile> Session::file_of(LogsToOpen& logs) {
   options.stays_open = [this, absolute, comm = logs.comm, rule = entry.route.rule](LogFile& file) {
     move_open_file(absolute, rule, file, *comm);
   };
-  options.open_more = [this, path = path_of_more(absolute)] {
+  options.open_more = [this, absolute] {
     OpenOptions how = OpenOptions::read_write();
     how.create = how.no_follow = true;
-    return fs_.open(path, how);
+    how.mode = temporary_mode(fs_, absolute);
+    return fs_.open(path_of_more(absolute), how);
   };
   options.outgrown = [this, absolute, comm = logs.comm](LogFile& file) {
     move_outgrown(absolute, file, *comm);

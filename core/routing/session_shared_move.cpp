@@ -81,13 +81,14 @@ void Session::move_outgrown(const std::string& absolute, LogFile& file, Communic
 }
 
 // Collective: every process copies its share.
-Status Session::copy_together(Communicator& comm, File& from, const std::string& to) {
+Status Session::copy_together(Communicator& comm, File& from, const std::string& to, mode_t mode) {
   using shared_file::kStripeSize;
   const bool first = comm.rank() == 0;
   const auto info = from.info();
   OpenOptions options = first ? OpenOptions::create_truncate() : OpenOptions::read_write();
   options.access = OpenOptions::Access::kReadWrite;
   options.no_follow = true;
+  options.mode = mode;
   Result<std::unique_ptr<File>> target = std::unique_ptr<File>();
   Status status = info.status();
   if (status.ok() && first) {
@@ -120,7 +121,7 @@ Status Session::bring_together(Communicator& comm, const SharedOpen& how, const 
   const std::string temporary = path_beside(absolute, "", ".scr-moving");
   auto source = open_version(how, plan);
   Status status = agree_all(comm, source.status(), "bringing a file to its name");
-  if (status.ok()) status = copy_together(comm, **source, temporary);
+  if (status.ok()) status = copy_together(comm, **source, temporary, temporary_mode(fs_, absolute));
   if (status.ok()) {
     if (comm.rank() == 0) status = rename_durably(temporary, absolute);
     status = agree_all(comm, status, "bringing a file to its name");

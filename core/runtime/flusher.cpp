@@ -8,6 +8,7 @@
 #include <array>
 #include <csignal>
 
+#include "core/base/access.hpp"
 #include "core/base/background_thread.hpp"
 #include "core/base/log.hpp"
 #include "core/base/progress.hpp"
@@ -224,7 +225,7 @@ std::string Flusher::give_to_daemon(const flush::Flush& flush) {
   transfer.rank = context_.rank();
   transfer.bytes_per_second = bandwidth[0];
   transfer.percent = flush.copy_options().percent;
-  transfer.mode = flush::mode_of_new_files(context_.fs());
+  transfer.mode = mode_of_new_files(context_.fs());
   for (const flush::CopyTask& task : flush.tasks()) transfer.tasks.push_back({task, 0});
   std::string key = transfer.key();
   Status status = daemon_.submit(std::move(transfer));

@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include "flush/transfer_client.hpp"
 #include "tests/unit/temporary_directory.hpp"
@@ -205,12 +204,6 @@ TEST_F(TransferClientTest, ANewRunWaitsUntilTheDaemonHasStopped) {
   set_state(TransferState::kStopped);
   EXPECT_TRUE(client_.take_over(std::chrono::milliseconds(100)).ok());
   EXPECT_TRUE(read_transfer_file(fs_, *control_)->transfers.empty());
-}
-
-TEST(ModeOfNewFiles, FollowsTheUmask) {
-  const mode_t before = ::umask(027);
-  EXPECT_EQ(mode_of_new_files(real_file_system()), mode_t{0640});
-  ::umask(before);
 }
 
 }  // namespace
