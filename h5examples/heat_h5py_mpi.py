@@ -9,7 +9,8 @@ writes the whole field, and leaves closing that file to Python.
 
     without h5scr:  mpirun -n 4 /usr/bin/python3 heat_h5py_mpi.py 200 20 heat.h5
     with h5scr:     . build/env.sh
-                    HDF5_DRIVER=scr LD_PRELOAD=libscr_mpiio.so:libscr_hdf5_legacy.so mpirun -n 4 ...
+                    mpirun -n 4 -x HDF5_DRIVER=scr -x LD_PRELOAD=libscr_mpiio.so:libscr_hdf5_legacy.so \
+                        /usr/bin/python3 heat_h5py_mpi.py 200 20 heat.h5
 """
 import glob
 import re

@@ -8,8 +8,8 @@
  *
  *   without h5scr:  mpirun -n 4 heat_hdf5 200 20 heat.pgm
  *   with h5scr:     . build/env.sh
- *                   HDF5_DRIVER=scr LD_PRELOAD=libscr_mpiio.so mpirun -n 4 heat_hdf5 200 20
- * heat.pgm
+ *                   mpirun -x HDF5_DRIVER=scr -x LD_PRELOAD=libscr_mpiio.so -n 4 \
+ *                     heat_hdf5 200 20 heat.pgm
  */
 #include <glob.h>
 #include <hdf5.h>

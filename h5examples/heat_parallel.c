@@ -9,7 +9,7 @@
  *
  *   without h5scr:  mpirun -n 4 heat_parallel 200 20 heat.pgm
  *   with h5scr:     . build/env.sh
- *                   LD_PRELOAD=libscr_mpiio.so mpirun -n 4 heat_parallel 200 20 heat.pgm
+ *                   mpirun -x LD_PRELOAD=libscr_mpiio.so -n 4 heat_parallel 200 20 heat.pgm
  */
 #include <hdf5.h>
 #include <mpi.h>

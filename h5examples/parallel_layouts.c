@@ -13,7 +13,7 @@
  *
  *   without h5scr:  mpirun -n 4 parallel_layouts write
  *   with h5scr:     . build/env.sh
- *                   LD_PRELOAD=libscr_mpiio.so mpirun -n 4 parallel_layouts write
+ *                   mpirun -x LD_PRELOAD=libscr_mpiio.so -n 4 parallel_layouts write
  */
 #include <hdf5.h>
 #include <mpi.h>

@@ -13,7 +13,8 @@ constexpr std::string_view kHead =
 # Parameters
 
 `scr_print_config` prints the value of every parameter and where it comes from;
-`scr_print_config SCR_FLUSH` prints one.
+`scr_print_config SCR_FLUSH` prints one. With `--transparent` the defaults are those of programs that
+do not call `SCR_*`.
 
 ## Where values come from
 

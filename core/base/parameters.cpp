@@ -117,9 +117,10 @@ void add_restart(Table& table) {
   table.push_back({"SCR_DISTRIBUTE", boolean(), "1",
                    "Rebuilds and moves datasets found in the cache when the program starts; with 0 "
                    "they are deleted, unless one of them is nowhere else, which is an error."});
-  table.push_back({"SCR_FETCH", boolean(), "1",
-                   "Reads the newest dataset from the prefix if the cache has none to restart "
-                   "from."});
+  table.push_back(
+      {"SCR_FETCH", boolean(), "1",
+       "Reads the checkpoint to restart from in the prefix if the cache has none, an older "
+       "one, or not the one that a user chose."});
   table.push_back({"SCR_FETCH_BYPASS", boolean(), "0",
                    "With 1 a restart reads the files in the prefix where they are, without copying "
                    "them to the cache."});
@@ -178,8 +179,8 @@ void add_containers(Table& table) {
                    "With 1 many files are packed into few large container files in the prefix."});
   table.push_back({"SCR_CONTAINER_SIZE", bytes(1), "100GB", "Largest size of a container."});
   table.push_back({"SCR_CONTAINER_PARITY", count(0, 128), "0",
-                   "Number of parity containers of each dataset: so many lost containers can be "
-                   "rebuilt."});
+                   "Number of parity containers for each 32 containers of a dataset: so many lost "
+                   "ones of these can be rebuilt."});
 }
 
 void add_checks(Table& table) {
