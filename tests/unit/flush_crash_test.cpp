@@ -295,7 +295,10 @@ TEST(RollForward, AFileThatWasDeletedDoesNotMakeTheOthersIncomplete) {
   FaultyFileSystem faulty(real_file_system(), plan);
   run.flush(2, options, [&](int) -> FileSystem& { return faulty; });
   const std::string file = "ckpt.2/rank_0.h5";
-  routing::Marker deleted{.file = file, .id = 1, .dataset = 2};
+  routing::Marker deleted;
+  deleted.file = file;
+  deleted.id = 1;
+  deleted.dataset = 2;
   deleted.created = dataset.created;
   ASSERT_TRUE(routing::MarkerStore(real_file_system(), run.prefix()).bury(deleted).ok());
   ASSERT_TRUE(std::filesystem::remove(run.prefix() + "/" + temporary_name(file, dataset)));
