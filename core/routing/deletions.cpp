@@ -1,6 +1,7 @@
 #include "core/routing/deletions.hpp"
 
 #include <algorithm>
+#include <array>
 #include <ctime>
 #include <vector>
 
@@ -10,14 +11,21 @@
 
 namespace scr::routing {
 
-// A flushed file has the time of the one in the cache.
+// A flush keeps the time; some file systems keep no more than microseconds or seconds of it.
+bool is_time_of_copy(std::int64_t mtime_ns, std::int64_t written) {
+  return std::ranges::any_of(
+      std::array<std::int64_t, 3>{1, 1'000, 1'000'000'000},
+      [&](std::int64_t grain) { return mtime_ns == written - written % grain; });
+}
+
 Status take_away(FileSystem& fs, const std::string& prefix, const Marker& deleted) {
   if (deleted.replaced) return {};
   const std::string absolute = prefix + "/" + deleted.file;
   auto info = fs.info(absolute);
   if (info.status().code() == StatusCode::kNotFound) return {};
   SCR_RETURN_IF_ERROR(info.status());
-  return info->mtime_ns > deleted.written ? Status() : fs.remove_if_exists(absolute);
+  const bool is_it = is_time_of_copy(info->mtime_ns, deleted.written);
+  return is_it ? fs.remove_if_exists(absolute) : Status();
 }
 
 Result<bool> is_deleted(FileSystem& fs, const std::string& prefix, const std::string& relative,

@@ -19,7 +19,10 @@ namespace scr::routing {
 Result<bool> is_deleted(FileSystem& fs, const std::string& prefix, const std::string& relative,
                         const DatasetDescriptor& dataset, std::int64_t written);
 
-// Takes the file of a note away, unless a newer one is at its name, or another was renamed to it.
+// A file of the one time can be the copy, by a flush, of one that was last changed at `written`.
+bool is_time_of_copy(std::int64_t mtime_ns, std::int64_t written);
+
+// Takes the file of a note away, if it is at its name: another one, older or newer, stays there.
 Status take_away(FileSystem& fs, const std::string& prefix, const Marker& deleted);
 
 // The same for all files of these datasets (id and time of creation) that notes call deleted. In

@@ -171,6 +171,14 @@ class Session {
     Route route;
     std::string to;  // absolute
     std::int64_t written = 0;
+    ino_t left = 0;  // inode of an older file that is still at the old name; 0 if there is none
+  };
+
+  // A file that a command of the program finds at its name.
+  struct Given {
+    ino_t inode = 0;
+    std::int64_t written = 0;
+    int dataset = 0;  // whose version it is, if that is elsewhere, too
   };
 
   // This process's part of a file of the window that several write together.
@@ -344,6 +352,7 @@ class Session {
   void end_renames(bool sealed, const std::set<std::string>& written_again);
   void end_renames_to(const std::string& absolute);
   void end_rename(const std::string& from, const Renamed& renamed);
+  static bool is_left_behind(const FileInfo& info, const Renamed& renamed);
   const Renamed* renamed_before(const std::string& absolute, const std::optional<Marker>& marker);
   std::int64_t time_written(const Copy& copy, const std::string& absolute);
 
@@ -358,6 +367,9 @@ class Session {
   Status refuse_if_there(const Route& route, std::string_view to);
   Status exchange(std::string_view from, std::string_view to);
   std::set<std::string> names_of_ours();
+  bool is_open_here(const std::string& absolute);
+  Result<bool> has_changed(const Given& given, const std::string& absolute);
+  Status settle_given(const std::string& name, const Given& given);
   Result<bool> directory_leaves(const std::string& absolute);
 
   // session_homes.cpp
@@ -558,7 +570,7 @@ class Session {
   // Held by who uses the services of the nodes without mutex_; alone to end that.
   mutable std::shared_mutex services_mutex_;
   std::vector<std::string> warned_;
-  std::map<std::string, ino_t> given_;  // to those commands, at their names: by relative name
+  std::map<std::string, Given> given_;  // to those commands, at their names: by relative name
 
   struct Counts {
     std::uint64_t routed = 0;

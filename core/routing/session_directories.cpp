@@ -27,26 +27,28 @@ bool is_below(std::string_view relative, std::string_view directory) {
          relative[directory.size()] == '/';
 }
 
-// What a shell command may mean by its words: the parts of all paths in it, wildcards too.
-std::vector<std::string> parts_of(std::string_view command) {
-  std::vector<std::string> parts(1);
-  for (const char c : command) {
-    if (std::string_view(" \t\n/'\"`;&|<>()$={},").find(c) == std::string_view::npos)
-      parts.back() += c;
-    else if (!parts.back().empty())
-      parts.emplace_back();
+// What a shell command may mean by its words: files and directories of these names, wildcards too.
+// Of a path it is the last part; those before it may be links.
+std::vector<std::string> names_in(std::string_view command) {
+  constexpr std::string_view kBetweenWords = " \t\n'\"`;&|<>()$={},";
+  std::vector<std::string> names;
+  while (!command.empty()) {
+    std::string_view word = command.substr(0, command.find_first_of(kBetweenWords));
+    command.remove_prefix(std::min(word.size() + 1, command.size()));
+    while (word.ends_with('/')) word.remove_suffix(1);
+    if (word.empty()) continue;
+    const std::string last(word.substr(word.rfind('/') + 1));
+    names.push_back(last == "." || last == ".." ? "*" : last);
   }
-  std::erase_if(parts,
-                [](const auto& part) { return part.empty() || part == "." || part == ".."; });
-  return parts;
+  return names;
 }
 
-// Whether the command has a word for the file, or for a directory that it is in.
-bool may_mean(const std::vector<std::string>& parts, std::string_view relative) {
+// Whether one of them is that of the file, or of a directory that it is in.
+bool may_mean(const std::vector<std::string>& names, std::string_view relative) {
   return std::ranges::any_of(text::split(relative, '/'), [&](std::string_view one) {
-    const std::string name(one);
+    const std::string part(one);
     return std::ranges::any_of(
-        parts, [&](const std::string& part) { return text::glob_match(part, name); });
+        names, [&](const std::string& name) { return text::glob_match(name, part); });
   });
 }
 
@@ -151,43 +153,66 @@ void Session::starts_command(std::string_view command) {
   std::lock_guard lock(mutex_);
   if (!runtime_ || off_) return;
   ++commands_;
-  const std::vector<std::string> parts = parts_of(command);
+  const std::vector<std::string> words = names_in(command);
   for (const std::string& name : names_of_ours()) {
-    if (!may_mean(parts, name)) continue;
+    if (!may_mean(words, name)) continue;
     const std::string absolute = prefix() + "/" + name;
-    const WindowFile* mine = file_in_window(absolute);
-    const bool open = (mine != nullptr && mine->open > 0) || live_.contains(absolute);
     const Route route = route_of(absolute);
-    if (open || !route.routed()) continue;
+    if (is_open_here(absolute) || !route.routed()) continue;
     Status status = bring(route, absolute, "given to a command", Cached::kStays);
+    auto copy = find(route, absolute);
+    if (status.ok()) status = copy.status();
     if (!status.ok()) log::warning("{}", status.message());
     auto info = fs_.info(absolute);
-    if (status.ok() && info.ok()) given_.emplace(name, info->inode);
+    if (status.ok() && info.ok()) {
+      given_.emplace(name, Given{info->inode, info->mtime_ns, copy->dataset});
+    }
   }
 }
 
+bool Session::is_open_here(const std::string& absolute) {
+  const WindowFile* mine = file_in_window(absolute);
+  return (mine != nullptr && mine->open > 0) || live_.contains(absolute);
+}
+
+// Commands may run beside the program, which goes on to write files that it has given to them, and
+// its flushes end: what is at the name then is not what the command has put there.
+Result<bool> Session::has_changed(const Given& given, const std::string& absolute) {
+  if (is_open_here(absolute)) return false;
+  auto info = fs_.info(absolute);
+  if (info.ok() && (info->inode == given.inode || info->mtime_ns == given.written)) return false;
+  SCR_ASSIGN_OR_RETURN(const Copy newest, find(route_of(absolute), absolute));
+  const bool elsewhere =
+      newest.where != Copy::Where::kNowhere && newest.where != Copy::Where::kPlain;
+  return !elsewhere || newest.dataset == given.dataset;
+}
+
 // What the command has moved or deleted is not found any more, and does not come again.
+Status Session::settle_given(const std::string& name, const Given& given) {
+  const std::string absolute = prefix() + "/" + name;
+  SCR_ASSIGN_OR_RETURN(const bool changed, has_changed(given, absolute));
+  if (!changed) return {};
+  auto info = fs_.info(absolute);
+  if (info.ok() && info->type == FileInfo::Type::kRegular) {  // another file has the name
+    SCR_RETURN_IF_ERROR(make_newest(fs_, absolute));
+  } else if (info.status().code() == StatusCode::kNotFound) {
+    const Route route = route_of(absolute);
+    SCR_ASSIGN_OR_RETURN(const Copy gone, find(route, absolute));
+    if (gone.where != Copy::Where::kNowhere) SCR_RETURN_IF_ERROR(let_go(gone, route, absolute));
+    hide(absolute);
+  } else {
+    SCR_RETURN_IF_ERROR(info.status());
+  }
+  return leave_name(name, "given to a command");
+}
+
 void Session::ends_command() {
   if (passive() || is_sealing()) return;
   std::lock_guard lock(mutex_);
   if (!runtime_ || off_ || commands_ == 0) return;
-  for (const auto& [name, inode] : given_) {
-    const std::string absolute = prefix() + "/" + name;
-    auto info = fs_.info(absolute);
-    if (info.ok() && info->inode == inode) continue;
-    Status status;
-    if (info.ok() && info->type == FileInfo::Type::kRegular) {  // another file has the name
-      status = make_newest(fs_, absolute);
-    } else if (info.status().code() == StatusCode::kNotFound) {
-      auto gone = find(route_of(absolute), absolute);
-      status = gone.status();
-      const bool cached = gone.ok() && gone->where != Copy::Where::kNowhere;
-      if (cached) status = let_go(*gone, route_of(absolute), absolute);
-      hide(absolute);
-    } else {
-      status = info.status();
-    }
-    if (status.ok()) status = leave_name(name, "given to a command");
+  const auto all = given_;
+  for (const auto& [name, given] : all) {
+    Status status = settle_given(name, given);
     if (!status.ok()) log::warning("{}", status.message());
   }
   if (--commands_ == 0) given_.clear();
@@ -212,7 +237,8 @@ std::set<std::string> Session::names_of_ours() {
   for (const CachedDataset& cached : runtime_->cached()) {
     for (const FilemapEntry* entry : runtime_->own_entries(cached.dataset)) {
       for (const FileMeta& meta : entry->files) {
-        const bool gone = gone_[cached.dataset.id].contains(meta.file);
+        const auto gone_then = gone_.find(cached.dataset.id);
+        const bool gone = gone_then != gone_.end() && gone_then->second.contains(meta.file);
         if (meta.type == FileType::kFull && meta.shared.empty() && !gone) names.insert(meta.file);
       }
     }

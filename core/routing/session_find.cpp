@@ -5,6 +5,7 @@
 
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
+#include "core/routing/deletions.hpp"
 #include "core/routing/fallback_file.hpp"
 #include "core/routing/job_cache.hpp"
 #include "core/routing/session.hpp"
@@ -35,10 +36,8 @@ std::optional<Session::Copy> Session::find_in_cache(const std::string& relative,
   copy.where = Copy::Where::kCache;
   const auto hidden = hidden_.find(prefix() + "/" + relative);
   int hidden_up_to = hidden == hidden_.end() ? -1 : hidden->second;
-  // Who deletes a file takes its marker away: one of this window is of a new file of another rank.
-  if (runtime_ && marker && !marker->container && marker->dataset == runtime_->window()) {
-    hidden_up_to = std::min(hidden_up_to, runtime_->window() - 1);
-  }
+  // Who deletes a file takes its marker away: one that is there is of a new file of another rank.
+  if (marker && !marker->container) hidden_up_to = std::min(hidden_up_to, marker->dataset - 1);
   const auto is_file = [&](const std::string& path) {
     auto info = fs_.info(path);
     return info.ok() && info->type == FileInfo::Type::kRegular && copy.dataset > hidden_up_to;
@@ -210,7 +209,8 @@ Result<Session::Copy> Session::find(const Route& route, const std::string& absol
   if (marker && !info.ok()) tell_of_missing_marker(*marker, absolute);
   if (const Renamed* left = renamed_before(absolute, marker)) {
     Copy copy;
-    if (real && info->mtime_ns > left->written) copy.where = Copy::Where::kPlain;
+    const bool is_new = real && (info->mtime_ns > left->written || !is_left_behind(*info, *left));
+    if (is_new) copy.where = Copy::Where::kPlain;
     return copy;
   }
   if (here && !marker && !(runtime_ && here->dataset == runtime_->window())) {
@@ -223,12 +223,15 @@ Result<Session::Copy> Session::find(const Route& route, const std::string& absol
       !(here->dataset == runtime_->window() && Presence::is_at(fs_, here->path))) {
     here.reset();
   }
-  // Flushed, and then taken away: by the program in a run before, or by someone who did not tell
-  // us.
-  if (here && !marker && !real) {
+  // Flushed, and then taken away or replaced, perhaps by an older file: by another rank, by the
+  // program in a run before, or by someone who did not tell us.
+  if (here && !marker) {
     const bool flushed =
         here->created != 0 ? here->flushed : runtime_ && runtime_->is_in_prefix(here->dataset);
-    if (flushed) here.reset();
+    auto cached = fs_.info(here->path);
+    const bool is_flushed_one =
+        real && cached.ok() && is_time_of_copy(info->mtime_ns, cached->mtime_ns);
+    if (flushed && !is_flushed_one) here.reset();
   }
   const bool served = marker && marker->host != host() && !marker->container && attached_ &&
                       !marker->service.empty();

@@ -154,7 +154,8 @@ Status Session::let_go_when_sealed(const Copy& copy, const Route& route, const s
     return let_go(copy, route, from);
   }
   if (before.where == Copy::Where::kPlain) before.dataset = before.marker.dataset;
-  renamed_[from] = {before, route, to, time_written(before, from)};
+  auto left = fs_.info(from);
+  renamed_[from] = {before, route, to, time_written(before, from), left.ok() ? left->inode : 0};
   // The next run finds what is in the cache without a note.
   const bool cached = before.where != Copy::Where::kStored && !before.marker.container;
   return cached && before.marker.file == route.relative ? markers_->drop(before.marker) : Status();
@@ -170,6 +171,12 @@ const Session::Renamed* Session::renamed_before(const std::string& absolute,
   }
   const bool anew = marker && marker->dataset > found->second.copy.dataset;
   return anew ? nullptr : &found->second;
+}
+
+// What is at the old name is a version that was there already, or that a flush has brought since:
+// not a file that another program, or another rank, has moved there.
+bool Session::is_left_behind(const FileInfo& info, const Renamed& renamed) {
+  return info.inode == renamed.left || is_time_of_copy(info.mtime_ns, renamed.written);
 }
 
 // The window has been sealed, or has failed, and then the old names hold again.
@@ -209,12 +216,12 @@ void Session::end_rename(const std::string& from, const Renamed& renamed) {
   if (copy.where != Copy::Where::kStored && !plain && !flushed && !cached) return;
   const bool containers = config()->get_bool("SCR_USE_CONTAINERS");
   if (flushed && containers && !copy.marker.file.empty()) copy.marker.container = true;
+  auto there = fs_.info(from);
   Status status = let_go_older(copy, renamed.route, from);
-  if (status.ok()) {  // also where the flushed one is of a dataset before
-    Marker old;
-    old.file = renamed.route.relative;
-    old.written = renamed.written;
-    status = take_away(fs_, prefix(), old);
+  // Also where the flushed one is of a dataset before.
+  const bool left = there.ok() && is_left_behind(*there, renamed);
+  if (status.ok() && left && there->mtime_ns <= renamed.written) {
+    status = fs_.remove_if_exists(from);
   }
   if (!status.ok()) log::warning("{}", status.message());
 }

@@ -358,14 +358,13 @@ void Session::note_dataset_flushed(int id) {
   const auto gone = gone_.find(id);
   if (gone == gone_.end()) return;
   for (const auto& [relative, written] : gone->second) {
-    // A flushed file has the time of the one in the cache; a newer one is not what was deleted.
     auto info = fs_.info(prefix() + "/" + relative);
-    const bool is_newer = written == kReplaced ||
-                          (info.ok() && written != 0 && info->mtime_ns > written) ||
-                          is_flushed_again(relative, id);
-    Status status = is_newer ? Status() : fs_.remove_if_exists(prefix() + "/" + relative);
+    const bool stays = written == kReplaced ||
+                       (info.ok() && written != 0 && !is_time_of_copy(info->mtime_ns, written)) ||
+                       is_flushed_again(relative, id);
+    Status status = stays ? Status() : fs_.remove_if_exists(prefix() + "/" + relative);
     // The program may have taken the directory away, too.
-    if (status.ok() && !is_newer) status = flush::remove_made(fs_, prefix(), {parent_of(relative)});
+    if (status.ok() && !stays) status = flush::remove_made(fs_, prefix(), {parent_of(relative)});
     if (status.ok()) status = settle_deletion(relative, id);
     if (!status.ok()) log::warning("{}", status.message());
     // The name may be in use again.

@@ -568,6 +568,26 @@ TEST_F(PendingTest, AnOldFileThatIsRenamedToTheNameOfANewOneStaysThereAfterAKill
   EXPECT_EQ(real("a.h5"), "kept");
 }
 
+// A user puts a backup there, with the time that it has (cp -p), in the run or after a kill.
+TEST_F(PendingTest, AnOldFileThatAnotherProgramPutsAtTheNameOfADeletedOneStaysThere) {
+  {
+    Session killed(file_system());
+    write(killed, "a.h5", "new");
+    write(killed, "b.h5", "new");
+    ASSERT_TRUE(killed.remove(name("a.h5")).ok());
+    ASSERT_TRUE(killed.remove(name("b.h5")).ok());
+    put_old(name("a.h5"), "backup");
+  }
+  put_old(name("b.h5"), "backup");
+  Session session(file_system());
+  write(session, "c.h5", "new");
+  ASSERT_TRUE(session.remove(name("c.h5")).ok());
+  put_old(name("c.h5"), "backup");
+  for (const char* file : {"a.h5", "b.h5", "c.h5"}) EXPECT_EQ(read(session, file), "backup");
+  session.finish();
+  for (const char* file : {"a.h5", "b.h5", "c.h5"}) EXPECT_EQ(real(file), "backup");
+}
+
 // Killed before the name was taken, or the system has refused the rename.
 TEST_F(PendingTest, ANameThatNobodyTakesAfterAllKeepsItsData) {
   std::filesystem::create_directories(name("directory"));
@@ -932,6 +952,26 @@ TEST_F(SlowFlushTest, ACommandFindsTheFilesThatItMayMeanAtTheirNames) {
   EXPECT_EQ(real("ckpt"), "data");
   EXPECT_EQ(real("ckpt.tmp"), "two");
   EXPECT_THAT(tree(), ElementsAre("b.01.h5", "ckpt", "ckpt.tmp", "open.h5", "other.h5"));
+}
+
+// Of a path the last part counts: those before it may be links, and lead to other files.
+TEST_F(SlowFlushTest, ACommandGetsTheFilesAtTheEndsOfItsPathsAndNoOthers) {
+  std::filesystem::create_directories(name("step"));
+  std::filesystem::create_directory_symlink(name("step"), name("latest"));
+  Session session(file_system());
+  for (const char* file : {"step/a.h5", "step/b.h5", "c.h5"}) write(session, file, "data");
+  session.starts_command("tar cf save.tar step/a.h5");
+  session.ends_command();
+  EXPECT_EQ(real("step/a.h5"), "data");
+  EXPECT_EQ(real("step/b.h5"), "marker");
+  session.starts_command("h5ls latest/b.h5");
+  session.ends_command();
+  EXPECT_EQ(real("step/b.h5"), "data");
+  EXPECT_EQ(real("c.h5"), "marker");
+  session.starts_command("cp -r . ../copy");
+  session.ends_command();
+  EXPECT_EQ(real("c.h5"), "data");
+  finish(session);
 }
 
 // A second open of the same file, as another process makes it.
@@ -1361,6 +1401,83 @@ TEST_F(RanksTest, AFileThatWasTakenAwayFromItsNameBetweenTwoRunsIsGone) {
     EXPECT_EQ(rank.session.open(name(own(comm)), OpenOptions::read()).ok(), comm.rank() == 0);
     comm.barrier();
   });
+}
+
+// popen(): the command is still at work while the program goes on.
+TEST_F(RanksTest, WhatTheProgramWritesBesideACommandIsNotTakenForItsWork) {
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    const auto both = [&](const std::string& text) {
+      for (const char* file : {"a.h5", "b.h5"})
+        if (comm.rank() == 0) write(rank.session, file, text);
+    };
+    both("one");
+    rank.look();
+    if (comm.rank() == 0) rank.session.starts_command("h5ls -r a.h5 b.h5");
+    both("two");
+    rank.look();  // and flushes
+    both("three");
+    if (comm.rank() == 0) {
+      EXPECT_EQ(real("a.h5"), "two");
+      EXPECT_TRUE(rank.session.remove(name("b.h5")).ok());
+      rank.session.ends_command();
+      EXPECT_EQ(read(rank.session, "a.h5"), "three");
+      EXPECT_EQ(real("b.h5"), "missing");
+    }
+    rank.look();
+    rank.session.finish();
+  });
+  EXPECT_EQ(real("a.h5"), "three");
+  EXPECT_EQ(real("b.h5"), "missing");
+}
+
+// By an older one, as a user does who goes back to it.
+TEST_F(RanksTest, AFlushedFileThatWasReplacedAtItsNameBetweenTwoRunsIsTheOneThatIsThere) {
+  std::ofstream(name("older.h5")) << "older";
+  std::filesystem::last_write_time(
+      name("older.h5"), std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    write(rank.session, comm.rank() == 0 ? "a.h5" : "b.h5", "new");
+    rank.look();
+    rank.session.finish();
+  });
+  ASSERT_NE(cached_path("a.h5"), "");
+  std::filesystem::rename(name("older.h5"), name("a.h5"));
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    EXPECT_EQ(read(rank.session, "a.h5"), "older");
+    EXPECT_EQ(read(rank.session, "b.h5"), "new");
+    comm.barrier();
+    rank.session.finish();
+  });
+  EXPECT_EQ(real("a.h5"), "older");
+}
+
+// Another program: h5scr does not see it do so.
+TEST_F(RanksTest, AFileThatComesToTheNameOfARenamedOneStaysThere) {
+  std::ofstream(name("older.h5")) << "older";
+  std::filesystem::last_write_time(
+      name("older.h5"), std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  set("SCR_FLUSH_ASYNC", "1");
+  set("SCR_FLUSH_ASYNC_BW", "10");
+  InProcessWorld::run(2, [&](Communicator& comm) {
+    Rank rank(comm);
+    if (comm.rank() == 0) write(rank.session, "a.h5", "one");
+    rank.look();
+    if (comm.rank() == 0) {
+      auto renamed = rank.session.renamed(name("a.h5"), name("b.h5"));
+      ASSERT_TRUE(renamed.ok()) << renamed.status().message();
+      if (!*renamed) std::filesystem::rename(name("a.h5"), name("b.h5"));
+      std::filesystem::rename(name("older.h5"), name("a.h5"));
+      EXPECT_EQ(read(rank.session, "a.h5"), "older");
+      EXPECT_EQ(read(rank.session, "b.h5"), "one");
+    }
+    rank.look();
+    rank.session.finish();
+  });
+  EXPECT_EQ(real("a.h5"), "older");
+  EXPECT_EQ(real("b.h5"), "one");
 }
 
 TEST_F(RanksTest, AFileThatAnotherRankDeletedIsGoneForAll) {

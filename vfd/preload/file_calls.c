@@ -173,7 +173,13 @@ int system(const char* command) {
 FILE* popen(const char* command, const char* mode) {
   NEXT(popen_function, "popen");
   tell_command(command);
-  return next(command, mode);
+  FILE* const stream = next(command, mode);
+  if (stream == NULL) { /* nobody will close it */
+    const int error = errno;
+    tell_end();
+    errno = error;
+  }
+  return stream;
 }
 
 int pclose(FILE* stream) {
