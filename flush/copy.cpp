@@ -32,6 +32,7 @@ class Copier {
         pacer_(options.bytes_per_second, options.percent, progress.cancel, options.clock) {}
 
   Status copy(CopyTask& task) {
+    if (task.deleted && task.deleted()) return drop(task);
     SCR_ASSIGN_OR_RETURN(auto source,
                          task.open ? task.open() : fs_.open(task.source, OpenOptions::read()));
     SCR_ASSIGN_OR_RETURN(FileInfo info, source->info());
@@ -75,6 +76,13 @@ class Copier {
   }
 
  private:
+  // What was there before it began, or of an earlier try, must not be taken for it.
+  Status drop(const CopyTask& task) {
+    for (const CopyPiece& piece : task.pieces)
+      SCR_RETURN_IF_ERROR(fs_.remove_if_exists(piece.destination));
+    return {};
+  }
+
   // A copy is as old as what it is a copy of: of two files with one name the newer is known by its
   // time. Only a hint, so a file system without times does no harm.
   void keep_time(const CopyTask& task, const FileInfo& source) {

@@ -32,6 +32,9 @@ struct CopyTask {
   std::function<Result<std::unique_ptr<File>>()> open = {};
   // Asked where the directory of the copy is gone: whether nobody waits for the copy any more.
   std::function<bool()> unwanted = {};
+  // Asked before it is begun: whether the name that it is for has been deleted. Then there is none,
+  // for who deletes a directory must find it empty.
+  std::function<bool()> deleted = {};
 };
 
 // Shared between the copying thread and those who ask. Counters only go up.

@@ -20,6 +20,19 @@ constexpr int kTurnTag = 411;
 
 }  // namespace
 
+std::string temporary_ending(const std::string& name) {
+  const std::size_t start = name.rfind(".scr-");
+  if (!name.starts_with('.') || !name.ends_with(".tmp") || start == std::string::npos) return {};
+  const std::string_view numbers =
+      std::string_view(name).substr(start + 5, name.size() - start - 9);
+  const std::size_t dash = numbers.find('-');
+  const bool sound =
+      dash != std::string_view::npos && dash > 0 && dash + 1 < numbers.size() &&
+      numbers.substr(0, dash).find_first_not_of("0123456789") == std::string::npos &&
+      numbers.substr(dash + 1).find_first_not_of("0123456789abcdef") == std::string::npos;
+  return sound ? name.substr(start) : std::string();
+}
+
 std::string temporary_name(const std::string& file, const DatasetDescriptor& dataset) {
   constexpr std::size_t kLongestName = 255;
   const std::size_t slash = file.rfind('/');
@@ -174,6 +187,11 @@ Status Flush::collect_parity(Communicator& world) {
   if (!encoded_) encode();
   SCR_ASSIGN_OR_RETURN(summary_.parity_crcs, parity_->collect(world, encode_status_));
   return {};
+}
+
+bool Flush::was_deleted(const std::string& file) const {
+  if (!options_.keep_newer || options_.containers) return false;
+  return flush::was_deleted(fs_, prefix_, file, dataset_);
 }
 
 bool Flush::has_left(const std::string& file) const {

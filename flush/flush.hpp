@@ -128,6 +128,9 @@ class Flush {
   Status collect_parity(Communicator& world);
   Status sync_plan();
   Status commit();
+  void make_private_copies();
+  // By the program, which gives and takes names as it likes while they are flushed.
+  bool was_deleted(const std::string& file) const;
   bool has_left(const std::string& file) const;
   Result<bool> rename_own(Communicator& world);
   Status end_with_others();
@@ -163,6 +166,10 @@ class Flush {
 // The name under which a file waits for its flush to be complete: in the same directory, so that
 // owner, group and access list are those of the final file.
 std::string temporary_name(const std::string& file, const DatasetDescriptor& dataset);
+
+// What tells the dataset in such a name (without directories), ".scr-<id>-<time>.tmp"; empty if it
+// is no such name.
+std::string temporary_ending(const std::string& name);
 
 // Where the bytes of a file go, in order, before they get their names: to a file below `prefix`, or
 // to containers in the dataset directory.

@@ -29,15 +29,10 @@ std::string layout_of(const FlushOptions& options) {
   return Layout{options.container_size, options.container_parity}.to_text();
 }
 
-// The copies of files that take the place of others, which nobody else may be allowed to read.
-void make_private_copies(FileSystem& fs, const std::string& prefix,
-                         const DatasetDescriptor& dataset, const RankFiles& files) {
-  for (const StoredFile& file : files) {
-    if (file.shared) continue;
-    const std::string copy = prefix + "/" + temporary_name(file.file, dataset);
-    const Status made = make_temporary(fs, copy, prefix + "/" + file.file);
-    if (!made.ok()) log::warning("{}", made.message());  // the copy will say it, too
-  }
+// The copy of a file that takes the place of another, which nobody else may be allowed to read.
+Status make_private_copy(FileSystem& fs, const std::string& prefix, const std::string& file,
+                         const DatasetDescriptor& dataset) {
+  return make_temporary(fs, prefix + "/" + temporary_name(file, dataset), prefix + "/" + file);
 }
 
 }  // namespace
@@ -80,7 +75,7 @@ Result<std::unique_ptr<Flush>> Flush::prepare(Communicator& world, Communicator&
       write_rank2file(world, fs, flush->directory(), flush->files_, Durability::kVolatile));
   if (!options.containers) {
     SCR_RETURN_IF_ERROR(flush->make_parents(world));
-    make_private_copies(fs, prefix, dataset, flush->files_);
+    flush->make_private_copies();
   }
   SCR_RETURN_IF_ERROR(flush->plan_shared(world, logs));
   for (const CopyTask& task : flush->tasks_) flush->bytes_total_ += task.size;
@@ -201,6 +196,15 @@ void Flush::plan_files(const std::string& cache_directory) {
     if (file.shared) continue;
     add_task(file, cache_directory);
     tasks_.back().unwanted = [this, name = file.file] { return has_left(name); };
+    tasks_.back().deleted = [this, name = file.file] { return was_deleted(name); };
+  }
+}
+
+void Flush::make_private_copies() {
+  for (const StoredFile& file : files_) {
+    if (file.shared || was_deleted(file.file)) continue;
+    const Status made = make_private_copy(fs_, prefix_, file.file, dataset_);
+    if (!made.ok()) log::warning("{}", made.message());  // the copy will say it, too
   }
 }
 

@@ -48,20 +48,6 @@ std::string name_end_of(const DatasetDescriptor& dataset) {
   return temporary_name("", dataset).substr(1);
 }
 
-// ".<name>.scr-<id>-<time>.tmp": the part from ".scr-" on; empty if it is no such name.
-std::string name_end_of(const std::string& name) {
-  const std::size_t start = name.rfind(".scr-");
-  if (!name.starts_with('.') || !name.ends_with(".tmp") || start == std::string::npos) return {};
-  const std::string_view numbers =
-      std::string_view(name).substr(start + 5, name.size() - start - 9);
-  const std::size_t dash = numbers.find('-');
-  const bool sound =
-      dash != std::string_view::npos && dash > 0 && dash + 1 < numbers.size() &&
-      numbers.substr(0, dash).find_first_not_of("0123456789") == std::string::npos &&
-      numbers.substr(dash + 1).find_first_not_of("0123456789abcdef") == std::string::npos;
-  return sound ? name.substr(start) : std::string();
-}
-
 // Endings of names that belong to somebody: of each dataset directory, whatever its state, but for
 // those of `cut`. One whose files cannot be read may be anybody's, which is an error.
 Result<std::set<std::string>> wanted_name_ends(FileSystem& fs, const std::string& prefix,
@@ -107,7 +93,7 @@ Result<std::vector<StrayFile>> find_strays(FileSystem& fs, const std::string& pr
       const std::string path = directory == "." ? entry.name : directory + "/" + entry.name;
       if (entry.type == FileInfo::Type::kDirectory && path != ".scr") left.push_back(path);
       if (entry.type != FileInfo::Type::kRegular) continue;
-      const std::string end = name_end_of(entry.name);
+      const std::string end = temporary_ending(entry.name);
       if (end.empty() || wanted.contains(end)) continue;
       const auto info = fs.info(At(*opened, path));
       if (info.ok()) strays.push_back({path, info->size});

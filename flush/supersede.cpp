@@ -266,12 +266,16 @@ Result<bool> put_in_place(FileSystem& fs, const std::string& base, const std::st
   return true;
 }
 
+bool was_deleted(FileSystem& fs, const std::string& prefix, const std::string& file,
+                 const DatasetDescriptor& dataset) {
+  const auto deleted = routing::MarkerStore(fs, prefix).find_deletion(file);
+  return deleted.ok() && *deleted && (*deleted)->dataset >= dataset.id;
+}
+
 bool was_let_go(FileSystem& fs, const std::string& prefix, const std::string& file,
                 const DatasetDescriptor& dataset) {
-  routing::MarkerStore notes(fs, prefix);
-  const auto deleted = notes.find_deletion(file);
-  if (deleted.ok() && *deleted && (*deleted)->dataset >= dataset.id) return true;
-  const auto newer = notes.find(file);
+  if (was_deleted(fs, prefix, file, dataset)) return true;
+  const auto newer = routing::MarkerStore(fs, prefix).find(file);
   return newer.ok() && *newer && (*newer)->file == file && (*newer)->dataset > dataset.id;
 }
 

@@ -47,8 +47,11 @@ Result<std::vector<Superseded>> find_superseded(Communicator& world, FileSystem&
 Result<bool> put_in_place(FileSystem& fs, const std::string& base, const std::string& file,
                           const DatasetDescriptor& dataset, bool keep_newer);
 
-// Where `keep_newer` holds: the program has deleted or renamed a file of the dataset since, and
-// perhaps its directory with what waited in it; there may be a newer one.
+// Where `keep_newer` holds: the program has deleted a file of the dataset since.
+bool was_deleted(FileSystem& fs, const std::string& prefix, const std::string& file,
+                 const DatasetDescriptor& dataset);
+// The program has deleted or renamed it, and perhaps its directory with what waited in it; there
+// may be a newer one.
 bool was_let_go(FileSystem& fs, const std::string& prefix, const std::string& file,
                 const DatasetDescriptor& dataset);
 

@@ -331,6 +331,7 @@ class Session {
   Result<bool> replace_at_name(std::string_view from, std::string_view to, const Route& route,
                                const Copy& replaced);
   Result<Copy> find_to_change(const Route& route, const std::string& absolute);
+  bool is_ended_copy(const std::string& absolute);
   bool is_link(const std::string& absolute);
   Status save_renamed(const std::string& absolute);
   void hide(const std::string& absolute);

@@ -9,6 +9,7 @@
 #include "core/base/log.hpp"
 #include "core/routing/deletions.hpp"
 #include "core/routing/session.hpp"
+#include "flush/flush.hpp"
 
 namespace scr::routing {
 
@@ -18,12 +19,20 @@ Status Session::remove(std::string_view name) {
   return *handled ? Status() : fs_.remove(std::string(name));
 }
 
+// Who deletes all that he has found in a directory may have found the copy of a flush that has
+// ended since.
+bool Session::is_ended_copy(const std::string& absolute) {
+  const bool is_copy = !flush::temporary_ending(absolute.substr(absolute.rfind('/') + 1)).empty();
+  return is_copy && fs_.info(absolute).status().code() == StatusCode::kNotFound;
+}
+
 Result<bool> Session::unlinked(std::string_view name) {
   if (passive()) return false;
   std::lock_guard lock(mutex_);
   if (config() == nullptr || off_) return false;
   std::string absolute = absolute_name(name);
   const Route route = route_of(absolute);
+  if (!route.relative.empty() && is_ended_copy(absolute)) return true;
   if (!route.routed()) return false;
   absolute = prefix() + "/" + route.relative;
   if (is_link(absolute)) return false;  // the link goes, and what it leads to stays

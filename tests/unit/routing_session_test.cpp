@@ -583,9 +583,10 @@ TEST_F(PendingTest, AnOldFileThatAnotherProgramPutsAtTheNameOfADeletedOneStaysTh
   write(session, "c.h5", "new");
   ASSERT_TRUE(session.remove(name("c.h5")).ok());
   put_old(name("c.h5"), "backup");
-  for (const char* file : {"a.h5", "b.h5", "c.h5"}) EXPECT_EQ(read(session, file), "backup");
+  for (const char* file : {"a.h5", "b.h5", "c.h5"})
+    EXPECT_EQ(read(session, file), "backup") << file;
   session.finish();
-  for (const char* file : {"a.h5", "b.h5", "c.h5"}) EXPECT_EQ(real(file), "backup");
+  for (const char* file : {"a.h5", "b.h5", "c.h5"}) EXPECT_EQ(real(file), "backup") << file;
 }
 
 // Killed before the name was taken, or the system has refused the rename.
@@ -903,6 +904,7 @@ TEST_F(SlowFlushTest, ARenameThatMustNotReplaceFindsWhatIsOnlyInTheCache) {
 }
 
 TEST_F(SlowFlushTest, AMarkerThatAnotherProgramHasMovedIsOfItsOwnVersion) {
+  set("SCR_FLUSH_ASYNC_BW", "1");  // no flush may end before
   Session session(file_system());
   write(session, "kept.h5", "older");
   write(session, "tmp.h5", "one");
@@ -1460,7 +1462,7 @@ TEST_F(RanksTest, AFileThatComesToTheNameOfARenamedOneStaysThere) {
   std::filesystem::last_write_time(
       name("older.h5"), std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
   set("SCR_FLUSH_ASYNC", "1");
-  set("SCR_FLUSH_ASYNC_BW", "10");
+  set("SCR_FLUSH_ASYNC_BW", "1");  // the flush must not end before
   InProcessWorld::run(2, [&](Communicator& comm) {
     Rank rank(comm);
     if (comm.rank() == 0) write(rank.session, "a.h5", "one");
@@ -1478,6 +1480,33 @@ TEST_F(RanksTest, AFileThatComesToTheNameOfARenamedOneStaysThere) {
   });
   EXPECT_EQ(real("a.h5"), "older");
   EXPECT_EQ(real("b.h5"), "one");
+}
+
+// As shutil.rmtree() does it: it deletes what it finds in the directory, then the directory.
+TEST_F(RanksTest, ADirectoryWhoseFilesAreDeletedBesideTheirFlushStaysEmpty) {
+  set("SCR_FLUSH_ASYNC", "1");
+  set("SCR_FLUSH_ASYNC_BW", "10");
+  std::filesystem::create_directories(name("d"));
+  InProcessWorld::run(1, [&](Communicator& comm) {
+    Rank rank(comm);
+    write(rank.session, "a.h5", "this takes half a second");
+    write(rank.session, "d/b.h5", "b");
+    rank.look();
+    ASSERT_TRUE(rank.session.remove(name("d/b.h5")).ok());
+    for (int look = 0; look < 1000 && real("a.h5") == "marker"; ++look) {
+      ASSERT_TRUE(std::filesystem::is_empty(name("d")));
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      rank.look();
+    }
+    EXPECT_EQ(real("a.h5"), "this takes half a second");
+    const auto gone = rank.session.unlinked(name("d/.b.h5.scr-1-66092d078d3bf.tmp"));
+    EXPECT_TRUE(gone.ok() && *gone);
+    const auto other = rank.session.unlinked(name("d/.b.h5.tmp"));
+    EXPECT_TRUE(other.ok() && !*other);
+    EXPECT_TRUE(std::filesystem::remove(name("d")));
+    rank.session.finish();
+  });
+  EXPECT_FALSE(std::filesystem::exists(name("d")));
 }
 
 TEST_F(RanksTest, AFileThatAnotherRankDeletedIsGoneForAll) {
