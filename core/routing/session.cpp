@@ -59,7 +59,10 @@ Session& Session::process() {
   return *session;
 }
 
-Session::Session(FileSystem& fs) : fs_(fs), pid_(getpid()) {}
+Session::Session(FileSystem& fs)
+    : fs_(fs),
+      pid_(getpid()),
+      names_(fs, [this](const std::string& relative) { return has_note(relative); }) {}
 
 Session::~Session() = default;
 
@@ -104,8 +107,7 @@ Result<config::Config> Session::read_config(const std::vector<std::string>& call
 
 void Session::use(config::Config config) {
   config_ = std::make_unique<config::Config>(std::move(config));
-  prefix_.clear();
-  real_prefix_.clear();
+  names_.use(config_->routes(), config_->get_path("SCR_PREFIX"));
   off_ = !config_->get_bool("SCR_ENABLE");
   log::set_verbosity(static_cast<int>(config_->get_uint("SCR_DEBUG")));
 }
@@ -124,10 +126,14 @@ const config::Config* Session::config() {
   return config_.get();
 }
 
-const std::string& Session::prefix() {
-  if (runtime_) return runtime_->context().job().prefix;
-  if (prefix_.empty()) prefix_ = configured_prefix(*config_);
-  return prefix_;
+MarkerStore& Session::markers() {
+  if (!markers_) markers_ = std::make_unique<MarkerStore>(fs_, prefix());
+  return *markers_;
+}
+
+bool Session::has_note(const std::string& relative) {
+  const auto found = markers().find(relative);
+  return found.ok() && *found;
 }
 
 std::string Session::host() const {
@@ -166,6 +172,7 @@ bool Session::start_alone() {
     return false;
   }
   runtime_ = std::move(*runtime);
+  names_.begin_run(config()->routes(), runtime_->context().job().prefix);
   adopt_restart();
   runtime_->resume_flushes();
   if (must_be_at_names()) runtime_->wait_for_flushes();
@@ -177,6 +184,7 @@ void Session::attach(std::unique_ptr<Runtime> runtime, const std::vector<std::st
   std::lock_guard lock(mutex_);
   calls_ = calls;
   runtime_ = std::move(runtime);
+  names_.begin_run(config()->routes(), runtime_->context().job().prefix);
   attached_ = true;
   const auto& rules = config()->routes();
   if (std::ranges::any_of(rules, [](const auto& rule) { return rule.complete_files > 0; }))
@@ -229,6 +237,11 @@ void Session::detach() {
   off_ = true;
   attached_ = false;
   close_point_.reset();
+  if (config_) {
+    names_.end_run(config_->routes(), config_->get_path("SCR_PREFIX"));
+  } else {
+    names_.end_run({}, {});  // it is read before there is a name
+  }
   runtime_.reset();
 }
 
@@ -312,6 +325,7 @@ void Session::leave_nothing() {
   }
   // The configuration outlives the runtime that had it.
   config_ = std::make_unique<config::Config>(*config());
+  names_.end_run(config_->routes(), config_->get_path("SCR_PREFIX"));
   runtime_.reset();
   for (const CleanedJob& job : clean_jobs(fs_, options).jobs) {
     if (job.state != CleanState::kRemoved) log::info("{}: {}", job.job_id, job.reason);

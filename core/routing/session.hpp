@@ -30,6 +30,7 @@
 #include <string>
 #include <vector>
 
+#include "core/routing/file_names.hpp"
 #include "core/routing/marker_store.hpp"
 #include "core/routing/presence.hpp"
 #include "core/routing/route_rules.hpp"
@@ -223,21 +224,14 @@ class Session {
   const config::Config* config();
   Result<config::Config> read_config(const std::vector<std::string>& calls) const;
   void use(config::Config config);
-  const std::string& prefix();
+  const std::string& prefix() { return names_.prefix(); }
+  MarkerStore& markers();
+  bool has_note(const std::string& relative);
   std::string host() const;
   // A runtime for this process alone. False: pass through.
   bool start_alone();
   bool open_window();
   void warn_once(std::string_view what, std::string_view why);
-
-  // session_paths.cpp
-  std::string absolute_name(std::string_view name) const;
-  std::string file_at(std::string_view name, bool all = false);
-  // What the rules say, or else, of a file that a hint of MPI-IO has routed, that it is.
-  Route route_of(const std::string& absolute);
-  Route route_by_rules(const std::string& absolute);
-  bool has_note(const std::string& relative);
-  const std::string& real_directory(const std::string& path);
 
   // session_find.cpp
   Result<Copy> find(const Route& route, const std::string& absolute);
@@ -527,14 +521,7 @@ class Session {
   std::int64_t next_index_ = 0;  // of files in the window
   std::vector<std::string> calls_;
   std::unique_ptr<config::Config> config_;
-  std::string prefix_;
-  std::string real_prefix_;  // without links; empty until it is needed
-  struct RealDirectory {
-    std::string path;
-    dev_t device = 0;
-    ino_t inode = 0;
-    std::string real;
-  } last_directory_;         // outside of the prefix directory: programs open many files of one
+  FileNames names_;
   std::string last_passed_;  // the last file that was opened for writing and not routed
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<Communicator> close_point_;  // where all meet who seal at a close
@@ -552,7 +539,6 @@ class Session {
   std::int64_t closed_in_all_ = 0;                            // files of this process
   std::int64_t closes_seen_ = 0;            // the most of any process, at the last look
   std::set<int> flushed_;                   // datasets that are known to have been
-  std::map<std::string, Route> hinted_;     // routed by hints of MPI-IO: by relative name
   std::map<std::string, int> hidden_;       // absolute name -> cached copies up to this dataset
   std::map<std::string, Renamed> renamed_;  // in this window, by the name that they had
   // dataset -> names that the program has deleted, and when the file that had it was written; of

@@ -95,7 +95,7 @@ Status Session::bring(const Route& route, const std::string& absolute, std::stri
 // flush brings anything back.
 Status Session::leave_name(const std::string& relative, std::string_view what) {
   const std::string absolute = prefix() + "/" + relative;
-  const Route route = route_of(absolute);
+  const Route route = names_.route_of(absolute);
   if (!route.routed()) return {};
   SCR_RETURN_IF_ERROR(bring(route, absolute, what, Cached::kGoes));
   SCR_ASSIGN_OR_RETURN(const Copy copy, find(route, absolute));
@@ -117,9 +117,9 @@ Status Session::refuse_if_there(const Route& route, std::string_view to) {
 
 Status Session::exchange(std::string_view from, std::string_view to) {
   for (const std::string_view name : {from, to}) {
-    const std::string absolute = absolute_name(name);
+    const std::string absolute = names_.absolute_name(name);
     SCR_ASSIGN_OR_RETURN(const bool directory, directory_leaves(absolute));
-    const Route route = route_of(absolute);
+    const Route route = names_.route_of(absolute);
     if (directory || !route.routed()) continue;
     SCR_RETURN_IF_ERROR(leave_name(route.relative, "exchanged"));
     SCR_RETURN_IF_ERROR(make_newest(fs_, absolute));
@@ -131,13 +131,13 @@ Result<bool> Session::linked(std::string_view from, std::string_view to) {
   if (passive()) return false;
   std::lock_guard lock(mutex_);
   if (config() == nullptr || off_) return false;
-  const Route route = route_of(absolute_name(from));
+  const Route route = names_.route_of(names_.absolute_name(from));
   if (!route.routed()) return false;
   const std::string absolute = prefix() + "/" + route.relative;
   auto info = fs_.info(absolute);
   // A symbolic link gets another name itself, and so does what is no file.
   if (info.ok() && info->type != FileInfo::Type::kRegular) return false;
-  const Route new_route = route_of(absolute_name(to));
+  const Route new_route = names_.route_of(names_.absolute_name(to));
   SCR_RETURN_IF_ERROR(refuse_if_there(new_route, to));
   SCR_RETURN_IF_ERROR(bring(route, absolute, "linked", Cached::kStays));
   if (!new_route.routed()) return false;
@@ -157,7 +157,7 @@ void Session::starts_command(std::string_view command) {
   for (const std::string& name : names_of_ours()) {
     if (!may_mean(words, name)) continue;
     const std::string absolute = prefix() + "/" + name;
-    const Route route = route_of(absolute);
+    const Route route = names_.route_of(absolute);
     if (is_open_here(absolute) || !route.routed()) continue;
     Status status = bring(route, absolute, "given to a command", Cached::kStays);
     auto copy = find(route, absolute);
@@ -181,7 +181,7 @@ Result<bool> Session::has_changed(const Given& given, const std::string& absolut
   if (is_open_here(absolute)) return false;
   auto info = fs_.info(absolute);
   if (info.ok() && (info->inode == given.inode || info->mtime_ns == given.written)) return false;
-  SCR_ASSIGN_OR_RETURN(const Copy newest, find(route_of(absolute), absolute));
+  SCR_ASSIGN_OR_RETURN(const Copy newest, find(names_.route_of(absolute), absolute));
   const bool elsewhere =
       newest.where != Copy::Where::kNowhere && newest.where != Copy::Where::kPlain;
   return !elsewhere || newest.dataset == given.dataset;
@@ -196,7 +196,7 @@ Status Session::settle_given(const std::string& name, const Given& given) {
   if (info.ok() && info->type == FileInfo::Type::kRegular) {  // another file has the name
     SCR_RETURN_IF_ERROR(make_newest(fs_, absolute));
   } else if (info.status().code() == StatusCode::kNotFound) {
-    const Route route = route_of(absolute);
+    const Route route = names_.route_of(absolute);
     SCR_ASSIGN_OR_RETURN(const Copy gone, find(route, absolute));
     if (gone.where != Copy::Where::kNowhere) SCR_RETURN_IF_ERROR(let_go(gone, route, absolute));
     hide(absolute);
@@ -228,8 +228,7 @@ std::set<std::string> Session::names_of_ours() {
   add(window_);
   add(shared_window_);
   add(live_);
-  if (!markers_) markers_ = std::make_unique<MarkerStore>(fs_, prefix());
-  Status status = markers_->each([&](const Marker& marker) {
+  Status status = markers().each([&](const Marker& marker) {
     if (!marker.gone) names.insert(marker.file);
   });
   if (!status.ok()) log::warning("{}", status.message());
@@ -249,7 +248,7 @@ std::set<std::string> Session::names_of_ours() {
 // The directory gets another name: what belongs below it must be there. False: it is none, or not
 // in the prefix directory.
 Result<bool> Session::directory_leaves(const std::string& absolute) {
-  const std::string directory = route_by_rules(absolute).relative;
+  const std::string directory = names_.route_by_rules(absolute).relative;
   if (directory.empty()) return false;
   auto info = fs_.info(prefix() + "/" + directory);
   if (!info.ok() || info->type != FileInfo::Type::kDirectory) return false;

@@ -189,8 +189,7 @@ Result<Session::Copy> Session::find(const Route& route, const std::string& absol
   std::optional<Marker> marker;
   std::optional<Copy> here;
   if (!route.relative.empty()) {
-    if (!markers_) markers_ = std::make_unique<MarkerStore>(fs_, prefix());
-    auto found = markers_->find(route.relative);
+    auto found = markers().find(route.relative);
     if (!found.ok()) return found.status();
     marker = *found;
     here = find_in_cache(marker ? marker->file : route.relative, marker);

@@ -73,10 +73,8 @@ Result<Session::Opened> Session::open(std::string_view name, const OpenOptions& 
   if (passive()) return unless_marker(open_plain(name, options), options);
   std::lock_guard lock(mutex_);
   if (config() == nullptr || off_) return unless_marker(open_plain(name, options), options);
-  std::string absolute = file_at(name);
-  // Without a look for notes, which would cost every file that passes through.
-  Route route = route_by_rules(absolute);
-  if (!route.routed() && !hinted_.empty()) route = route_of(absolute);
+  std::string absolute = names_.file_at(name);
+  const Route route = names_.route_at_open(absolute);
   if (route.routed()) absolute = prefix() + "/" + route.relative;
   if (live_.contains(absolute)) return open_live(absolute, options, swmr);
   for (;;) {
@@ -111,7 +109,7 @@ void Session::went_past(std::string_view name) {
   if (passive() || only_reads_ || is_sealing()) return;
   std::lock_guard lock(mutex_);
   if (config() == nullptr || off_) return;
-  const Route route = route_of(file_at(name));
+  const Route route = names_.route_of(names_.file_at(name));
   if (!route.routed() || route.reason != Route::Reason::kRule) return;
   ++counts_.past;
   if (counts_.past > 1) return;
@@ -138,7 +136,7 @@ Result<Session::Opened> Session::open_existing(const Route& route, const std::st
     if (plain.ok()) {
       SCR_ASSIGN_OR_RETURN(plain->info, plain->file->info());
       SCR_ASSIGN_OR_RETURN(const bool marker, is_marker(*plain->file, *plain->info));
-      const Route known = marker ? route_of(absolute) : route;
+      const Route known = marker ? names_.route_of(absolute) : route;
       if (known.routed()) {
         return open_existing(known, prefix() + "/" + known.relative, name, options, swmr);
       }

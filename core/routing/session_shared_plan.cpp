@@ -37,7 +37,7 @@ Hash refusal(const Status& why) {
 std::string Session::name_to_claim(const SharedOpen& how) {
   const std::lock_guard lock(mutex_);
   if (!how.write || config() == nullptr || off_) return {};
-  const Route route = shared_route(file_at(how.name, /*all=*/true), how);
+  const Route route = shared_route(names_.file_at(how.name, /*all=*/true), how);
   if (!route.routed() || shared_moved_.contains(prefix() + "/" + route.relative)) return {};
   return route.relative;
 }
@@ -113,7 +113,7 @@ Hash Session::plan_shared(const SharedOpen& how, int processes) {
   };
   const auto refuse = [](const Status& why) { return refusal(why); };
   if (config() == nullptr || off_) return decide_on("PASS");
-  std::string absolute = file_at(how.name, /*all=*/true);
+  std::string absolute = names_.file_at(how.name, /*all=*/true);
   const Route route = shared_route(absolute, how);
   if (!route.routed()) {
     if (how.write) ++counts_.passed[route.reason];
@@ -187,7 +187,7 @@ Hash Session::plan_without_homes(const SharedOpen& how, int processes) {
   const std::lock_guard lock(mutex_);
   Hash plan;
   plan.set_value("KIND", "PASS");
-  std::string absolute = absolute_name(how.name);
+  std::string absolute = names_.absolute_name(how.name);
   const auto refuse = [&] {
     return refusal(failed_precondition(
         fmt::format("'{}' cannot be opened: its data is in the cache or in a container, and h5scr "
@@ -196,7 +196,7 @@ Hash Session::plan_without_homes(const SharedOpen& how, int processes) {
                     absolute)));
   };
   if (passive() || !runtime_ || config() == nullptr) return plan;
-  const Route route = shared_route(file_at(how.name, /*all=*/true), how);
+  const Route route = shared_route(names_.file_at(how.name, /*all=*/true), how);
   if (!route.routed()) return plan;
   absolute = prefix() + "/" + route.relative;
   auto copy = find(route, absolute);
@@ -213,7 +213,7 @@ Hash Session::plan_without_homes(const SharedOpen& how, int processes) {
 
 // What the rules say of a name, and what the hints say to that.
 Route Session::shared_route(const std::string& absolute, const SharedOpen& how) {
-  Route route = route_of(absolute);
+  Route route = names_.route_of(absolute);
   const auto hint = [&](const char* key) {
     const auto found = how.hints.find(key);
     return found == how.hints.end() ? std::string() : found->second;
@@ -249,9 +249,9 @@ Route Session::shared_route(const std::string& absolute, const SharedOpen& how) 
 Route Session::hinted_route(const SharedOpen& how) {
   const std::lock_guard lock(mutex_);
   if (config() == nullptr || off_) return {};
-  Route route = shared_route(file_at(how.name, /*all=*/true), how);
+  Route route = shared_route(names_.file_at(how.name, /*all=*/true), how);
   const bool by_rules = route.reason != Route::Reason::kHint && how.hints.empty();
-  if (route.routed() && !by_rules) hinted_[route.relative] = route;
+  if (route.routed() && !by_rules) names_.remember(route);
   return route;
 }
 
@@ -262,7 +262,7 @@ void Session::note_need(const SharedOpen& how) {
 std::map<std::string, std::string> Session::hints_in_force(const SharedOpen& how) {
   const std::lock_guard lock(mutex_);
   if (!runtime_) return {};
-  const Route route = shared_route(file_at(how.name, /*all=*/true), how);
+  const Route route = shared_route(names_.file_at(how.name, /*all=*/true), how);
   const bool output = route.type == config::RouteRule::Type::kOutput;
   const bool every_one = config()->get_uint("SCR_FLUSH") == 1;
   const redundancy::RedundancySet& set =
@@ -283,7 +283,7 @@ Result<std::unique_ptr<SharedFile>> Session::open_shared(const std::shared_ptr<C
   if (comm->rank() == 0) {
     plan = ready ? claim_and_plan(how, comm->size()) : plan_without_homes(how, comm->size());
     const bool passes = plan.value("KIND") == "PASS";
-    const Status status = passes ? refuse_marker(fs_, absolute_name(how.name)) : Status();
+    const Status status = passes ? refuse_marker(fs_, names_.absolute_name(how.name)) : Status();
     if (!status.ok()) plan = refusal(status);
   }
   SCR_RETURN_IF_ERROR(broadcast_hash(*comm, plan, 0));

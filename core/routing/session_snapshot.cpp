@@ -17,7 +17,7 @@ namespace scr::routing {
 bool Session::keeps_snapshots(const RoutedFile& file) {
   if (file.role() == RoutedFile::Role::kLive) return true;
   if (file.role() != RoutedFile::Role::kWriter) return false;
-  const Route route = route_of(file.absolute_);
+  const Route route = names_.route_of(file.absolute_);
   return route.rule != nullptr && route.rule->snapshot;
 }
 
@@ -55,7 +55,7 @@ Status Session::write_snapshot(RoutedFile& file) {
   if (runtime_->window_bypasses()) return failed_precondition("there is no room in the cache");
   const std::string& absolute = file.absolute_;
   const bool is_known = file_in_window(absolute) != nullptr;
-  const Route route = route_of(absolute);
+  const Route route = names_.route_of(absolute);
   SCR_ASSIGN_OR_RETURN(const Copy newest, find(route, absolute));
   SCR_ASSIGN_OR_RETURN(const std::string path, runtime_->route_file(absolute));
   Status status = replace_in_window(*file.file_, absolute, path);

@@ -82,7 +82,7 @@ void Session::tell_no_room(const std::string& absolute) {
 // There is no room for a new version in the cache: the newest one is changed at its name, as
 // without h5scr.
 Status Session::change_at_name(RoutedFile& file, const Status& why) {
-  SCR_ASSIGN_OR_RETURN(const Copy newest, find(route_of(file.absolute_), file.absolute_));
+  SCR_ASSIGN_OR_RETURN(const Copy newest, find(names_.route_of(file.absolute_), file.absolute_));
   const bool in_window =
       newest.where == Copy::Where::kCache && newest.dataset == runtime_->window();
   if (in_window || newest.lost || runtime_->window_bypasses()) return why;
@@ -98,7 +98,7 @@ Status Session::change_at_name(RoutedFile& file, const Status& why) {
     ++counts_.moved;
   }
   tell_no_room(file.absolute_);
-  file.counted_by_ = route_of(file.absolute_).rule;
+  file.counted_by_ = names_.route_of(file.absolute_).rule;
   file.replace(std::move(target), RoutedFile::Role::kPlain);
   return {};
 }
@@ -130,7 +130,7 @@ bool Session::gave_way(RoutedFile& file, const Status& why) {
 // If another process of this node has changed the file since, in this window, both change the same
 // file.
 Status Session::become_writer(RoutedFile& file) {
-  const Route route = route_of(file.absolute_);
+  const Route route = names_.route_of(file.absolute_);
   std::unique_ptr<File> target;
   bool filled = false;
   while (!target) {
