@@ -62,7 +62,8 @@ Session& Session::process() {
 Session::Session(FileSystem& fs)
     : fs_(fs),
       pid_(getpid()),
-      names_(fs, [this](const std::string& relative) { return has_note(relative); }) {}
+      names_(fs, [this](const std::string& relative) { return has_note(relative); }),
+      services_(fs) {}
 
 Session::~Session() = default;
 
@@ -189,7 +190,7 @@ void Session::attach(std::unique_ptr<Runtime> runtime, const std::vector<std::st
   const auto& rules = config()->routes();
   if (std::ranges::any_of(rules, [](const auto& rule) { return rule.complete_files > 0; }))
     close_point_ = runtime_->context().world().duplicate();
-  start_service();
+  services_.start(*runtime_);
   adopt_restart();
   runtime_->resume_flushes();
   note_flushed();
@@ -229,7 +230,7 @@ void Session::finish() {
   note_flushed();
   report(runtime_->context().world());
   counts_ = {};
-  end_services();
+  services_.end();
   attached_ ? detach() : leave_nothing();
 }
 
@@ -262,7 +263,7 @@ bool Session::step_aside() {
   if (runtime_->context().world().any_true(used)) return false;
   runtime_->close_window();
   runtime_->withdraw();
-  end_services();
+  services_.end();
   detach();
   return true;
 }
@@ -296,18 +297,6 @@ void Session::move_open_files() {
     window_is_incomplete_ = true;
     file->cut_off_ = true;
   }
-}
-
-void Session::end_services() {
-  {
-    // Files that are still open for reading are read from where they were flushed to.
-    const std::unique_lock ending(services_mutex_);
-    services_ended_ = true;
-  }
-  homes_.reset();
-  server_.reset();
-  exports_.reset();
-  service::close_idle_connections();
 }
 
 // A process by itself will not come again in the same job: what has reached the prefix directory is

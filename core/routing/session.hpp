@@ -26,17 +26,16 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
 #include "core/routing/file_names.hpp"
 #include "core/routing/marker_store.hpp"
+#include "core/routing/node_services.hpp"
 #include "core/routing/presence.hpp"
 #include "core/routing/route_rules.hpp"
 #include "core/routing/routed_file.hpp"
 #include "core/runtime/runtime.hpp"
-#include "core/service/exports.hpp"
 #include "core/shared_file/log_file.hpp"
 #include "flush/prefix_reader.hpp"
 
@@ -204,11 +203,6 @@ class Session {
     std::vector<RoutedFile*> handles;  // at least one
     Status failure;                    // of the first write that failed
   };
-  struct SealedLog {
-    std::uint64_t file = 0;
-    std::uint64_t log = 0;
-    bool first = false;
-  };
 
   static thread_local int sealing_depth;
   static thread_local std::uint64_t opens_;
@@ -366,17 +360,6 @@ class Session {
   Status settle_given(const std::string& name, const Given& given);
   Result<bool> directory_leaves(const std::string& absolute);
 
-  // session_homes.cpp
-  void find_homes();
-  void use_homes(std::shared_ptr<const std::vector<service::Endpoint>> nodes, int node);
-  bool can_reach_all(const std::vector<service::Endpoint>& nodes, bool complete);
-  flush::OpenSharedLog dataset_logs(int dataset, bool sealed);
-  static Status run_has_ended();
-  shared_file::OpenLog log_opener(int dataset, const std::string& relative, bool sealed);
-  Status announce_log(const FilemapEntry& entry, const FileMeta& meta, bool is_newest);
-  void forget_sealed(int dataset);
-  void start_service();
-
   // session_shared_plan.cpp
   Route shared_route(const std::string& absolute, const SharedOpen& how);
   Route hinted_route(const SharedOpen& how);
@@ -388,6 +371,7 @@ class Session {
   Hash plan_without_homes(const SharedOpen& how, int processes);
 
   // session_shared.cpp
+  shared_file::OpenLog log_opener(int dataset, const std::string& relative, bool sealed);
   Result<std::unique_ptr<File>> open_version(const SharedOpen& how, const Hash& plan);
   std::unique_ptr<File> open_shared_copy(const Marker& marker);
   std::unique_ptr<shared_file::LogReader> reader_of(const Marker& marker);
@@ -471,6 +455,7 @@ class Session {
   NewestVersions newest_cached(const std::set<int>& unreadable);
   bool announce_cached(const CachedDataset& dataset, const NewestVersions& newest);
   Status announce_entry(const FilemapEntry& entry, int& number, const NewestVersions& newest);
+  Status announce_log(const FilemapEntry& entry, const FileMeta& meta, bool is_newest);
   void hide_shared(const FilemapEntry& entry);
   bool is_flushed(int dataset) const;
   bool is_flushed_again(const std::string& relative, int id);
@@ -500,7 +485,6 @@ class Session {
   void move_open_files();
   bool step_aside();
   void detach();
-  void end_services();
   void leave_nothing();
 
   FileSystem& fs_;
@@ -516,9 +500,7 @@ class Session {
   bool seals_shared_ = false;          // some rank has one in the window being sealed
   bool window_is_incomplete_ = false;  // a file of this process could not be written
   bool window_is_outgrown_ = false;    // a file of this process had no room in it
-  bool services_ended_ = false;
-  int node_ = 0;                 // number of this one among nodes_
-  std::int64_t next_index_ = 0;  // of files in the window
+  std::int64_t next_index_ = 0;        // of files in the window
   std::vector<std::string> calls_;
   std::unique_ptr<config::Config> config_;
   FileNames names_;
@@ -530,7 +512,6 @@ class Session {
   std::map<std::string, SharedWindowFile> shared_window_;  // by absolute name
   std::set<std::string> shared_moved_;                   // open, and moved to their names; absolute
   std::map<std::string, std::uint64_t> dropped_shared_;  // deleted in this window: generation
-  std::map<int, std::vector<SealedLog>> shared_sealed_;  // by dataset in the cache
   std::int64_t readers_ = 0;                             // numbers of shared files that are read
   std::uint64_t claims_ = 0;                             // of names, by this process
   std::vector<RoutedFile*> writers_;                     // open, of this process
@@ -546,15 +527,7 @@ class Session {
   static constexpr std::int64_t kReplaced = -1;
   std::map<int, std::map<std::string, std::int64_t>> gone_;
 
-  std::optional<service::Key> key_;
-  std::unique_ptr<service::Exports> exports_;
-  std::unique_ptr<service::RangeServer> server_;
-  std::string endpoint_;    // of this node's server, as text
-  shared_file::Home home_;  // of this node, if it has the server
-  std::shared_ptr<const std::vector<service::Endpoint>> nodes_;  // by number
-  std::shared_ptr<const shared_file::Homes> homes_;
-  // Held by who uses the services of the nodes without mutex_; alone to end that.
-  mutable std::shared_mutex services_mutex_;
+  NodeServices services_;
   std::vector<std::string> warned_;
   std::map<std::string, Given> given_;  // to those commands, at their names: by relative name
 

@@ -274,7 +274,7 @@ Result<Session::Copy> Session::find(const Route& route, const std::string& absol
 
 // The logs of a file that several wrote together are in the caches of this run.
 bool Session::is_shared_here(const Marker& marker) const {
-  if (!attached_ || !homes_) return false;
+  if (!attached_ || !services_.homes()) return false;
   if (marker.dataset == runtime_->window()) {
     return marker.created == runtime_->window_dataset().created;
   }
@@ -293,7 +293,7 @@ Result<std::unique_ptr<File>> Session::open_copy(const Copy& copy, const std::st
       service::RemoteOptions options;
       const bool may_change = runtime_ && copy.dataset == runtime_->window();
       if (may_change) options.cached_blocks = 0;
-      return open_with_fallback(service::open_remote(endpoint, *key_, copy.marker.id, options),
+      return open_with_fallback(services_.open_remote(endpoint, copy.marker.id, options),
                                 flushed_copy(copy.marker));
     }
     case Copy::Where::kShared:

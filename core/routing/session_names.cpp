@@ -88,8 +88,8 @@ bool Session::is_open_shared(const Copy& copy, const Route& route) {
   // Who has it open has claimed its name.
   const auto rank = static_cast<std::uint64_t>(runtime_->context().rank());
   const std::uint64_t owner = (rank << 32U) + ++claims_;
-  const auto claimed = homes_->claim(route.relative, owner);
-  if (claimed.ok() && *claimed) (void)homes_->release(route.relative, owner);
+  const auto claimed = services_.homes()->claim(route.relative, owner);
+  if (claimed.ok() && *claimed) (void)services_.homes()->release(route.relative, owner);
   return claimed.ok() && !*claimed;
 }
 

@@ -122,8 +122,8 @@ void Session::seal() {
     });
     if (in_cache) {
       for (const auto& [absolute, file] : shared_window_) {
-        shared_sealed_[dataset].push_back(
-            {file.marker.id, file.log_id, file.first_rank == runtime_->context().rank()});
+        services_.note_sealed(
+            dataset, {file.marker.id, file.log_id, file.first_rank == runtime_->context().rank()});
       }
     } else {  // it went straight to the prefix directory
       ++counts_.flushed;

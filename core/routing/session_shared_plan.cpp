@@ -52,10 +52,10 @@ Hash Session::claim_and_plan(const SharedOpen& how, int processes) {
   const std::uint64_t owner = [&] {
     const std::lock_guard lock(mutex_);
     const auto rank = static_cast<std::uint64_t>(runtime_->context().rank());
-    return processes == 1 ? kNodeClaim | static_cast<std::uint64_t>(node_)
+    return processes == 1 ? kNodeClaim | static_cast<std::uint64_t>(services_.node())
                           : (rank << 32U) + ++claims_;
   }();
-  auto claimed = homes_->claim(name, owner);
+  auto claimed = services_.homes()->claim(name, owner);
   if (!claimed.ok()) return refusal(claimed.status());
   if (!*claimed) {
     return refusal({StatusCode::kUnavailable,
@@ -71,7 +71,7 @@ Hash Session::claim_and_plan(const SharedOpen& how, int processes) {
     plan.set_value("CLAIM", owner);
     plan.set_value("CLAIMED", name);
   } else {
-    (void)homes_->release(name, owner);
+    (void)services_.homes()->release(name, owner);
   }
   return plan;
 }
@@ -80,8 +80,8 @@ Hash Session::claim_and_plan(const SharedOpen& how, int processes) {
 void Session::release_claim(const Hash& plan) const {
   const auto name = plan.value("CLAIMED");
   auto owner = plan.require_uint("CLAIM");
-  if (!name || !owner.ok() || !homes_) return;
-  Status status = homes_->release(std::string(*name), *owner);
+  if (!name || !owner.ok() || !services_.homes()) return;
+  Status status = services_.homes()->release(std::string(*name), *owner);
   if (!status.ok()) log::warning("{}", status.message());
 }
 
@@ -278,7 +278,7 @@ std::map<std::string, std::string> Session::hints_in_force(const SharedOpen& how
 Result<std::unique_ptr<SharedFile>> Session::open_shared(const std::shared_ptr<Communicator>& comm,
                                                          const SharedOpen& how) {
   ++opens_;
-  const bool ready = comm->all_true(!passive() && attached_ && homes_ != nullptr);
+  const bool ready = comm->all_true(!passive() && attached_ && services_.homes() != nullptr);
   Hash plan;
   if (comm->rank() == 0) {
     plan = ready ? claim_and_plan(how, comm->size()) : plan_without_homes(how, comm->size());
