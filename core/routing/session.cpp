@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <ctime>
 
-#include "core/base/byte_size.hpp"
 #include "core/base/job_cleaner.hpp"
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
@@ -68,12 +67,6 @@ Session::Session(FileSystem& fs)
 Session::~Session() = default;
 
 bool Session::passive() const { return off_ || getpid() != pid_; }
-
-void Session::warn_once(std::string_view what, std::string_view why) {
-  if (std::find(warned_.begin(), warned_.end(), what) != warned_.end()) return;
-  warned_.emplace_back(what);
-  log::warning("{}: {}", what, why);
-}
 
 Status Session::configure(const std::vector<std::string>& calls) {
   if (passive()) return {};
@@ -160,9 +153,10 @@ bool Session::start_alone() {
     if (mpi_layer_is_here()) return false;
     options.slot = "p" + launched->rank;
     if (launched->rank == "0") {
-      warn_once("each process protects its own files only",
-                "the program runs under MPI without libscr_mpiio (LD_PRELOAD), so files are lost "
-                "with their node until they are flushed");
+      report_.warn_once(
+          "each process protects its own files only",
+          "the program runs under MPI without libscr_mpiio (LD_PRELOAD), so files are lost "
+          "with their node until they are flushed");
     }
   }
   auto runtime =
@@ -205,7 +199,7 @@ bool Session::open_window() {
   window_is_outgrown_ = false;
   const Status status = runtime_->open_window();
   if (status.ok()) return true;
-  warn_once("files are opened as without h5scr", status.message());
+  report_.warn_once("files are opened as without h5scr", status.message());
   off_ = true;
   return false;
 }
@@ -228,8 +222,7 @@ void Session::finish() {
   runtime_->close_window();
   (void)runtime_->finalize();
   note_flushed();
-  report(runtime_->context().world());
-  counts_ = {};
+  report_.print(runtime_->context().world(), prefix());
   services_.end();
   attached_ ? detach() : leave_nothing();
 }
@@ -259,7 +252,7 @@ bool Session::step_aside() {
   if (!runtime_) return true;
   if (!attached_) return false;
   const Sealing guard;
-  const bool used = counts_.routed > 0 || has_something_to_seal() || has_open_writers();
+  const bool used = report_.has_routed() || has_something_to_seal() || has_open_writers();
   if (runtime_->context().world().any_true(used)) return false;
   runtime_->close_window();
   runtime_->withdraw();
@@ -329,31 +322,7 @@ void Session::report_unrouted() {
   const bool asked = driver != nullptr && std::string_view(driver) == "scr";
   if (off_ || only_reads_ || !asked || !config_ || (launched && launched->several)) return;
   SingleCommunicator alone;
-  report(alone);
-  counts_ = {};
-}
-
-// One line at the end of a run; nothing if h5scr had nothing to do.
-void Session::report(Communicator& world) {
-  std::array<std::uint64_t, 4> sums = {counts_.routed, counts_.bytes, counts_.moved, counts_.past};
-  world.all_reduce(sums, ReduceOp::kSum);
-  std::array<std::uint64_t, 7> passed = {};
-  for (const auto& [reason, count] : counts_.passed)
-    passed[static_cast<std::size_t>(reason)] = count;
-  world.all_reduce(passed, ReduceOp::kSum);
-  if (world.rank() != 0) return;
-  std::string others;
-  const auto add = [&](std::uint64_t count, std::string_view why) {
-    if (count > 0) others += fmt::format("{}{} {}", others.empty() ? "" : ", ", count, why);
-  };
-  for (std::size_t i = 0; i < passed.size(); ++i)
-    add(passed[i], reason_text(static_cast<Route::Reason>(i)));
-  add(sums[2], "moved while open");
-  add(sums[3], "by another driver of HDF5");
-  if (sums[0] == 0 && others.empty()) return;
-  log::notice("{} files routed ({}), {} datasets protected, {} flushed to '{}'{}{}", sums[0],
-              format_byte_size(sums[1]), counts_.datasets, counts_.flushed, prefix(),
-              others.empty() ? "" : "; not routed: ", others);
+  report_.print(alone, prefix());
 }
 
 }  // namespace scr::routing

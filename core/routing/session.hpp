@@ -35,6 +35,7 @@
 #include "core/routing/presence.hpp"
 #include "core/routing/route_rules.hpp"
 #include "core/routing/routed_file.hpp"
+#include "core/routing/run_report.hpp"
 #include "core/runtime/runtime.hpp"
 #include "core/shared_file/log_file.hpp"
 #include "flush/prefix_reader.hpp"
@@ -225,7 +226,6 @@ class Session {
   // A runtime for this process alone. False: pass through.
   bool start_alone();
   bool open_window();
-  void warn_once(std::string_view what, std::string_view why);
 
   // session_find.cpp
   Result<Copy> find(const Route& route, const std::string& absolute);
@@ -244,7 +244,6 @@ class Session {
   // session_open.cpp
   Result<Opened> open_plain(std::string_view name, const OpenOptions& options);
   Result<Opened> open_in_place(std::string_view name, const OpenOptions& options);
-  void count_passed(Route::Reason reason, const std::string& absolute);
   Result<Opened> create(const Route& route, const std::string& absolute, std::string_view name,
                         const OpenOptions& options);
   Result<Opened> open_existing(const Route& route, const std::string& absolute,
@@ -480,7 +479,6 @@ class Session {
   bool is_deleted(const std::string& relative, int dataset);
 
   // session.cpp
-  void report(Communicator& world);
   void report_unrouted();
   void move_open_files();
   bool step_aside();
@@ -504,7 +502,6 @@ class Session {
   std::vector<std::string> calls_;
   std::unique_ptr<config::Config> config_;
   FileNames names_;
-  std::string last_passed_;  // the last file that was opened for writing and not routed
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<Communicator> close_point_;  // where all meet who seal at a close
   std::unique_ptr<MarkerStore> markers_;
@@ -528,18 +525,8 @@ class Session {
   std::map<int, std::map<std::string, std::int64_t>> gone_;
 
   NodeServices services_;
-  std::vector<std::string> warned_;
+  RunReport report_;
   std::map<std::string, Given> given_;  // to those commands, at their names: by relative name
-
-  struct Counts {
-    std::uint64_t routed = 0;
-    std::uint64_t bytes = 0;
-    std::uint64_t datasets = 0;
-    std::uint64_t flushed = 0;
-    std::uint64_t moved = 0;                        // to their names, while they were open
-    std::uint64_t past = 0;                         // opened by another driver, against a rule
-    std::map<Route::Reason, std::uint64_t> passed;  // opened for writing and not routed, by reason
-  } counts_;
 };
 
 }  // namespace scr::routing

@@ -63,9 +63,10 @@ Status Session::move_open_file_to_name(const std::string& absolute, std::string_
       writers_, [&](const RoutedFile* one) { return one->absolute_ == absolute; });
   if (file == writers_.end() || known->open > 1 || !is_alone_with(**file))
     return is_open(absolute, what);
-  warn_once(fmt::format("'{}' is {} while it is open", absolute, what),
-            "it is written at its name from now on, without protection; close a file before, to "
-            "have it protected");
+  report_.warn_once(
+      fmt::format("'{}' is {} while it is open", absolute, what),
+      "it is written at its name from now on, without protection; close a file before, to "
+      "have it protected");
   return move_to_name(**file);
 }
 

@@ -123,9 +123,10 @@ void Session::tell_of_missing_marker(const Marker& marker, const std::string& ab
   const Context& context = runtime_->context();
   if (marker.job != context.job().job_id || marker.rank != context.rank()) return;
   if (markers_visible() != MarkerStore::Visible::kYes || is_flushed(marker.dataset)) return;
-  warn_once("another program has moved or deleted '" + absolute + "'",
-            "its data is in the cache and will come to this name; let the program itself rename "
-            "and delete its files, by rename() and unlink() or system(), or wait for the flush");
+  report_.warn_once(
+      "another program has moved or deleted '" + absolute + "'",
+      "its data is in the cache and will come to this name; let the program itself rename "
+      "and delete its files, by rename() and unlink() or system(), or wait for the flush");
 }
 
 // Someone else, or the program without h5scr, may have written the name since. A flush keeps the
@@ -177,10 +178,11 @@ Result<Session::Copy> Session::find_stored(const std::string& absolute,
 
 // The data of the newest version cannot be reached from here.
 void Session::tell_of_newer(const std::string& absolute, const Marker& marker) {
-  warn_once(fmt::format("an older version of '{}' is used", absolute),
-            fmt::format("job {} wrote a newer one on node {} (dataset {}), which has not reached "
-                        "the prefix directory; 'scr_postrun' in that job saves it",
-                        marker.job, marker.host, marker.dataset));
+  report_.warn_once(
+      fmt::format("an older version of '{}' is used", absolute),
+      fmt::format("job {} wrote a newer one on node {} (dataset {}), which has not reached "
+                  "the prefix directory; 'scr_postrun' in that job saves it",
+                  marker.job, marker.host, marker.dataset));
 }
 
 // The newest copy: in the cache of this node, of another, at the name, in a dataset of the prefix

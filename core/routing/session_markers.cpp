@@ -368,7 +368,7 @@ Status Session::settle_deletion(const std::string& relative, int id) {
 
 void Session::note_dataset_flushed(int id) {
   if (!flushed_.insert(id).second) return;
-  ++counts_.flushed;
+  report_.count_flushed();
   const auto gone = gone_.find(id);
   if (gone == gone_.end()) return;
   for (const auto& [relative, written] : gone->second) {

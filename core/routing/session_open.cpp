@@ -91,18 +91,11 @@ Result<Session::Opened> Session::open_once(const Route& route, const std::string
     return open_existing(route, absolute, name, options, swmr);
   }
   if (!route.routed()) {
-    count_passed(route.reason, absolute);
+    report_.count_passed(route.reason, absolute);
     return open_plain(name, options);
   }
   if (swmr) return no_swmr(absolute);
   return create(route, absolute, name, options);
-}
-
-// H5Fcreate opens a file twice.
-void Session::count_passed(Route::Reason reason, const std::string& absolute) {
-  if (absolute == last_passed_) return;
-  last_passed_ = absolute;
-  ++counts_.passed[reason];
 }
 
 void Session::went_past(std::string_view name) {
@@ -111,8 +104,7 @@ void Session::went_past(std::string_view name) {
   if (config() == nullptr || off_) return;
   const Route route = names_.route_of(names_.file_at(name));
   if (!route.routed() || route.reason != Route::Reason::kRule) return;
-  ++counts_.past;
-  if (counts_.past > 1) return;
+  if (!report_.count_past()) return;
   log::warning(
       "'{}' is not protected, although ROUTE={} is for it: the program opened it with a driver of "
       "HDF5 that h5scr does not serve (core, family, subfiling, or one set explicitly); use the "
@@ -140,7 +132,7 @@ Result<Session::Opened> Session::open_existing(const Route& route, const std::st
       if (known.routed()) {
         return open_existing(known, prefix() + "/" + known.relative, name, options, swmr);
       }
-      if (written) count_passed(route.reason, absolute);
+      if (written) report_.count_passed(route.reason, absolute);
       if (marker && written) SCR_RETURN_IF_ERROR(refuse_marker(fs_, absolute));
       if (!marker || written) return plain;
     }
@@ -199,8 +191,8 @@ Result<Session::Opened> Session::open_existing(const Route& route, const std::st
 
 // Nothing can take its name, so a version in the cache could never be flushed.
 Result<Session::Opened> Session::open_in_place(std::string_view name, const OpenOptions& options) {
-  warn_once("files are written without protection",
-            fmt::format("the directory of '{}' cannot be written to", name));
+  report_.warn_once("files are written without protection",
+                    fmt::format("the directory of '{}' cannot be written to", name));
   return open_plain(name, options);
 }
 
@@ -339,7 +331,7 @@ Session::WindowFile& Session::enter_window(const Route& route, const std::string
     known = &window_[absolute];
     known->marker =
         make_marker(route.relative, dataset.id, dataset.created, next_index_++, generation);
-    ++counts_.routed;
+    report_.count_routed();
   }
   known->marker.generation = std::max(known->marker.generation, generation);
   known->route = route;

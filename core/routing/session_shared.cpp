@@ -211,10 +211,11 @@ void Session::move_open_file(const std::string& absolute, const config::RouteRul
   if (!move_shared(absolute, file, comm).ok()) return;
   const std::lock_guard lock(mutex_);
   if (rule != nullptr && rule->snapshot && comm.rank() == 0) {
-    warn_once(fmt::format("'{}' is not kept at each flush", absolute),
-              fmt::format("SNAPSHOT=1 of ROUTE={} has no effect on files that several processes "
-                          "have open together",
-                          rule->pattern));
+    report_.warn_once(
+        fmt::format("'{}' is not kept at each flush", absolute),
+        fmt::format("SNAPSHOT=1 of ROUTE={} has no effect on files that several processes "
+                    "have open together",
+                    rule->pattern));
   }
   forget_moved(absolute, "is kept open and flushed");
 }
@@ -317,8 +318,8 @@ Result<std::unique_ptr<SharedFile>> Session::open_beyond_ids(Communicator& comm,
   }
   if (comm.rank() == 0) {
     const std::lock_guard lock(mutex_);
-    warn_once("files of several processes are opened as without h5scr",
-              limit + "; it ends when all processes meet with no routed file open");
+    report_.warn_once("files of several processes are opened as without h5scr",
+                      limit + "; it ends when all processes meet with no routed file open");
     release_claim(plan);
   }
   return std::unique_ptr<SharedFile>();
@@ -387,7 +388,7 @@ Status Session::enter_shared_window(SharedWindowFile& entry, const std::string& 
       return made.status();
     }
     log = std::move(*made);
-    if (entry.first_rank == runtime_->context().rank()) ++counts_.routed;
+    if (entry.first_rank == runtime_->context().rank()) report_.count_routed();
   }
   entry.open = true;
   shared_window_[absolute] = entry;
@@ -504,7 +505,7 @@ Status Session::shared_closed(const std::string& absolute, const LogFile::Closed
     if (first && entry.gone) {  // the rest is dropped when the window is sealed
       if (entry.noted) drop_marker(entry.marker);
     } else if (first) {
-      counts_.bytes += closed.size;
+      report_.count_bytes(closed.size);
       entry.marker.written = now_ns();
       Status status = markers_->put(entry.marker, markers_visible());
       if (!status.ok()) log::warning("{}", status.message());

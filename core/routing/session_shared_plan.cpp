@@ -116,7 +116,7 @@ Hash Session::plan_shared(const SharedOpen& how, int processes) {
   std::string absolute = names_.file_at(how.name, /*all=*/true);
   const Route route = shared_route(absolute, how);
   if (!route.routed()) {
-    if (how.write) ++counts_.passed[route.reason];
+    if (how.write) report_.count_passed(route.reason);
     return decide_on("PASS");
   }
   absolute = prefix() + "/" + route.relative;
@@ -156,7 +156,7 @@ Hash Session::plan_shared(const SharedOpen& how, int processes) {
   const bool each = processes == 1 && !(runtime_->window_bypasses() && at_name);
   if (!how.write || each) return decide_on("EACH");
   if (const std::string why = why_no_logs(route.relative); !why.empty()) {
-    warn_once("files of MPI-IO are written without protection", why);
+    report_.warn_once("files of MPI-IO are written without protection", why);
     if (at_name) return decide_on("PASS");
     plan.set_value("NAME", absolute);
     plan.set_value("WHY", why);

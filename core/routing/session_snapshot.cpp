@@ -67,7 +67,7 @@ Status Session::write_snapshot(RoutedFile& file) {
   entry.open = 0;
   entry.presence.reset();
   auto info = fs_.info(path);
-  if (info.ok()) counts_.bytes += info->size;
+  if (info.ok()) report_.count_bytes(info->size);
   publish(entry.marker, path);
   return {};
 }
@@ -101,7 +101,7 @@ Status Session::replace_in_window(File& source, const std::string& absolute,
 }
 
 Status Session::stop_snapshots(RoutedFile& file, const Status& why) {
-  warn_once(
+  report_.warn_once(
       fmt::format("'{}' cannot be kept at each flush", file.absolute_),
       fmt::format("{}; it is written at its name from now on, without protection", why.message()));
   return file.role() == RoutedFile::Role::kLive ? move_live(file.absolute_) : move_to_name(file);
