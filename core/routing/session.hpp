@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "core/routing/file_names.hpp"
+#include "core/routing/given_files.hpp"
 #include "core/routing/marker_store.hpp"
 #include "core/routing/node_services.hpp"
 #include "core/routing/presence.hpp"
@@ -173,13 +174,6 @@ class Session {
     std::string to;  // absolute
     std::int64_t written = 0;
     ino_t left = 0;  // inode of an older file that is still at the old name; 0 if there is none
-  };
-
-  // A file that a command of the program finds at its name.
-  struct Given {
-    ino_t inode = 0;
-    std::int64_t written = 0;
-    int dataset = 0;  // whose version it is, if that is elsewhere, too
   };
 
   // This process's part of a file of the window that several write together.
@@ -355,8 +349,8 @@ class Session {
   Status exchange(std::string_view from, std::string_view to);
   std::set<std::string> names_of_ours();
   bool is_open_here(const std::string& absolute);
-  Result<bool> has_changed(const Given& given, const std::string& absolute);
-  Status settle_given(const std::string& name, const Given& given);
+  Result<bool> has_changed(const GivenFiles::Given& given, const std::string& absolute);
+  Status settle_given(const std::string& name, const GivenFiles::Given& given);
   Result<bool> directory_leaves(const std::string& absolute);
 
   // session_shared_plan.cpp
@@ -487,7 +481,6 @@ class Session {
 
   FileSystem& fs_;
   const int pid_;
-  int commands_ = 0;  // of the program, that have not ended
   mutable std::mutex mutex_;
   std::atomic<bool> off_ = false;  // pass everything through
   std::atomic<bool> attached_ = false;
@@ -526,7 +519,7 @@ class Session {
 
   NodeServices services_;
   RunReport report_;
-  std::map<std::string, Given> given_;  // to those commands, at their names: by relative name
+  GivenFiles given_;
 };
 
 }  // namespace scr::routing

@@ -7,7 +7,6 @@
 #include <cerrno>
 
 #include "core/base/log.hpp"
-#include "core/base/text.hpp"
 #include "core/routing/deletions.hpp"
 #include "core/routing/session.hpp"
 
@@ -25,31 +24,6 @@ Status is_open(const std::string& absolute, std::string_view what) {
 bool is_below(std::string_view relative, std::string_view directory) {
   return relative.size() > directory.size() && relative.starts_with(directory) &&
          relative[directory.size()] == '/';
-}
-
-// What a shell command may mean by its words: files and directories of these names, wildcards too.
-// Of a path it is the last part; those before it may be links.
-std::vector<std::string> names_in(std::string_view command) {
-  constexpr std::string_view kBetweenWords = " \t\n'\"`;&|<>()$={},";
-  std::vector<std::string> names;
-  while (!command.empty()) {
-    std::string_view word = command.substr(0, command.find_first_of(kBetweenWords));
-    command.remove_prefix(std::min(word.size() + 1, command.size()));
-    while (word.ends_with('/')) word.remove_suffix(1);
-    if (word.empty()) continue;
-    const std::string last(word.substr(word.rfind('/') + 1));
-    names.push_back(last == "." || last == ".." ? "*" : last);
-  }
-  return names;
-}
-
-// Whether one of them is that of the file, or of a directory that it is in.
-bool may_mean(const std::vector<std::string>& names, std::string_view relative) {
-  return std::ranges::any_of(text::split(relative, '/'), [&](std::string_view one) {
-    const std::string part(one);
-    return std::ranges::any_of(
-        names, [&](const std::string& name) { return text::glob_match(name, part); });
-  });
 }
 
 }  // namespace
@@ -153,10 +127,10 @@ void Session::starts_command(std::string_view command) {
   if (passive() || is_sealing()) return;
   std::lock_guard lock(mutex_);
   if (!runtime_ || off_) return;
-  ++commands_;
-  const std::vector<std::string> words = names_in(command);
+  given_.start_command();
+  const CommandWords words(command);
   for (const std::string& name : names_of_ours()) {
-    if (!may_mean(words, name)) continue;
+    if (!words.may_mean(name)) continue;
     const std::string absolute = prefix() + "/" + name;
     const Route route = names_.route_of(absolute);
     if (is_open_here(absolute) || !route.routed()) continue;
@@ -166,7 +140,7 @@ void Session::starts_command(std::string_view command) {
     if (!status.ok()) log::warning("{}", status.message());
     auto info = fs_.info(absolute);
     if (status.ok() && info.ok()) {
-      given_.emplace(name, Given{info->inode, info->mtime_ns, copy->dataset});
+      given_.add(name, {info->inode, info->mtime_ns, copy->dataset});
     }
   }
 }
@@ -178,10 +152,10 @@ bool Session::is_open_here(const std::string& absolute) {
 
 // Commands may run beside the program, which goes on to write files that it has given to them, and
 // its flushes end: what is at the name then is not what the command has put there.
-Result<bool> Session::has_changed(const Given& given, const std::string& absolute) {
+Result<bool> Session::has_changed(const GivenFiles::Given& given, const std::string& absolute) {
   if (is_open_here(absolute)) return false;
   auto info = fs_.info(absolute);
-  if (info.ok() && (info->inode == given.inode || info->mtime_ns == given.written)) return false;
+  if (info.ok() && given.is(*info)) return false;
   SCR_ASSIGN_OR_RETURN(const Copy newest, find(names_.route_of(absolute), absolute));
   const bool elsewhere =
       newest.where != Copy::Where::kNowhere && newest.where != Copy::Where::kPlain;
@@ -189,7 +163,7 @@ Result<bool> Session::has_changed(const Given& given, const std::string& absolut
 }
 
 // What the command has moved or deleted is not found any more, and does not come again.
-Status Session::settle_given(const std::string& name, const Given& given) {
+Status Session::settle_given(const std::string& name, const GivenFiles::Given& given) {
   const std::string absolute = prefix() + "/" + name;
   SCR_ASSIGN_OR_RETURN(const bool changed, has_changed(given, absolute));
   if (!changed) return {};
@@ -210,13 +184,13 @@ Status Session::settle_given(const std::string& name, const Given& given) {
 void Session::ends_command() {
   if (passive() || is_sealing()) return;
   std::lock_guard lock(mutex_);
-  if (!runtime_ || off_ || commands_ == 0) return;
-  const auto all = given_;
+  if (!runtime_ || off_ || !given_.has_commands()) return;
+  const GivenFiles::ByName all = given_.all();
   for (const auto& [name, given] : all) {
     Status status = settle_given(name, given);
     if (!status.ok()) log::warning("{}", status.message());
   }
-  if (--commands_ == 0) given_.clear();
+  given_.end_command();
 }
 
 // Relative names of files whose data may be elsewhere than at the name: of this process, and those

@@ -27,7 +27,7 @@ Result<bool> Session::unlinked(std::string_view name) {
   if (!route.routed()) return false;
   absolute = prefix() + "/" + route.relative;
   if (is_link(absolute)) return false;  // the link goes, and what it leads to stays
-  given_.erase(route.relative);
+  given_.forget(route.relative);
   forget_live(absolute);
   SCR_ASSIGN_OR_RETURN(const Copy copy, find_to_change(route, absolute));
   const auto known = shared_window_.find(absolute);
@@ -264,8 +264,8 @@ Result<bool> Session::renamed(std::string_view from, std::string_view to, Rename
     return false;
   }
   const Route old_route = names_.route_of(names_.absolute_name(from));
-  given_.erase(route.relative);
-  given_.erase(old_route.relative);
+  given_.forget(route.relative);
+  given_.forget(old_route.relative);
   const bool link = is_link(names_.absolute_name(from));
   if (!old_route.routed() || link) {
     return route.routed() ? replaced_by(from, to, route) : Result<bool>(false);

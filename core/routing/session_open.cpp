@@ -324,7 +324,7 @@ void Session::leave_window(const std::string& absolute) {
 
 Session::WindowFile& Session::enter_window(const Route& route, const std::string& absolute,
                                            const std::string& path, std::uint64_t generation) {
-  given_.erase(route.relative);
+  given_.forget(route.relative);
   WindowFile* known = file_in_window(absolute);
   if (known == nullptr) {
     const DatasetDescriptor& dataset = runtime_->window_dataset();
