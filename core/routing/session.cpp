@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <ctime>
 
-#include "core/base/byte_size.hpp"
 #include "core/base/job_cleaner.hpp"
 #include "core/base/log.hpp"
 #include "core/base/path.hpp"
@@ -59,17 +58,15 @@ Session& Session::process() {
   return *session;
 }
 
-Session::Session(FileSystem& fs) : fs_(fs), pid_(getpid()) {}
+Session::Session(FileSystem& fs)
+    : fs_(fs),
+      pid_(getpid()),
+      names_(fs, [this](const std::string& relative) { return has_note(relative); }),
+      services_(fs) {}
 
 Session::~Session() = default;
 
 bool Session::passive() const { return off_ || getpid() != pid_; }
-
-void Session::warn_once(std::string_view what, std::string_view why) {
-  if (std::find(warned_.begin(), warned_.end(), what) != warned_.end()) return;
-  warned_.emplace_back(what);
-  log::warning("{}: {}", what, why);
-}
 
 Status Session::configure(const std::vector<std::string>& calls) {
   if (passive()) return {};
@@ -104,8 +101,7 @@ Result<config::Config> Session::read_config(const std::vector<std::string>& call
 
 void Session::use(config::Config config) {
   config_ = std::make_unique<config::Config>(std::move(config));
-  prefix_.clear();
-  real_prefix_.clear();
+  names_.use(config_->routes(), config_->get_path("SCR_PREFIX"));
   off_ = !config_->get_bool("SCR_ENABLE");
   log::set_verbosity(static_cast<int>(config_->get_uint("SCR_DEBUG")));
 }
@@ -124,10 +120,14 @@ const config::Config* Session::config() {
   return config_.get();
 }
 
-const std::string& Session::prefix() {
-  if (runtime_) return runtime_->context().job().prefix;
-  if (prefix_.empty()) prefix_ = configured_prefix(*config_);
-  return prefix_;
+MarkerStore& Session::markers() {
+  if (!markers_) markers_ = std::make_unique<MarkerStore>(fs_, prefix());
+  return *markers_;
+}
+
+bool Session::has_note(const std::string& relative) {
+  const auto found = markers().find(relative);
+  return found.ok() && *found;
 }
 
 std::string Session::host() const {
@@ -153,9 +153,10 @@ bool Session::start_alone() {
     if (mpi_layer_is_here()) return false;
     options.slot = "p" + launched->rank;
     if (launched->rank == "0") {
-      warn_once("each process protects its own files only",
-                "the program runs under MPI without libscr_mpiio (LD_PRELOAD), so files are lost "
-                "with their node until they are flushed");
+      report_.warn_once(
+          "each process protects its own files only",
+          "the program runs under MPI without libscr_mpiio (LD_PRELOAD), so files are lost "
+          "with their node until they are flushed");
     }
   }
   auto runtime =
@@ -166,6 +167,7 @@ bool Session::start_alone() {
     return false;
   }
   runtime_ = std::move(*runtime);
+  names_.begin_run(config()->routes(), runtime_->context().job().prefix);
   adopt_restart();
   runtime_->resume_flushes();
   if (must_be_at_names()) runtime_->wait_for_flushes();
@@ -177,11 +179,12 @@ void Session::attach(std::unique_ptr<Runtime> runtime, const std::vector<std::st
   std::lock_guard lock(mutex_);
   calls_ = calls;
   runtime_ = std::move(runtime);
+  names_.begin_run(config()->routes(), runtime_->context().job().prefix);
   attached_ = true;
   const auto& rules = config()->routes();
   if (std::ranges::any_of(rules, [](const auto& rule) { return rule.complete_files > 0; }))
     close_point_ = runtime_->context().world().duplicate();
-  start_service();
+  services_.start(*runtime_);
   adopt_restart();
   runtime_->resume_flushes();
   note_flushed();
@@ -196,7 +199,7 @@ bool Session::open_window() {
   window_is_outgrown_ = false;
   const Status status = runtime_->open_window();
   if (status.ok()) return true;
-  warn_once("files are opened as without h5scr", status.message());
+  report_.warn_once("files are opened as without h5scr", status.message());
   off_ = true;
   return false;
 }
@@ -219,9 +222,8 @@ void Session::finish() {
   runtime_->close_window();
   (void)runtime_->finalize();
   note_flushed();
-  report(runtime_->context().world());
-  counts_ = {};
-  end_services();
+  report_.print(runtime_->context().world(), prefix());
+  services_.end();
   attached_ ? detach() : leave_nothing();
 }
 
@@ -229,6 +231,11 @@ void Session::detach() {
   off_ = true;
   attached_ = false;
   close_point_.reset();
+  if (config_) {
+    names_.end_run(config_->routes(), config_->get_path("SCR_PREFIX"));
+  } else {
+    names_.end_run({}, {});  // it is read before there is a name
+  }
   runtime_.reset();
 }
 
@@ -245,11 +252,11 @@ bool Session::step_aside() {
   if (!runtime_) return true;
   if (!attached_) return false;
   const Sealing guard;
-  const bool used = counts_.routed > 0 || has_something_to_seal() || has_open_writers();
+  const bool used = report_.has_routed() || has_something_to_seal() || has_open_writers();
   if (runtime_->context().world().any_true(used)) return false;
   runtime_->close_window();
   runtime_->withdraw();
-  end_services();
+  services_.end();
   detach();
   return true;
 }
@@ -285,18 +292,6 @@ void Session::move_open_files() {
   }
 }
 
-void Session::end_services() {
-  {
-    // Files that are still open for reading are read from where they were flushed to.
-    const std::unique_lock ending(services_mutex_);
-    services_ended_ = true;
-  }
-  homes_.reset();
-  server_.reset();
-  exports_.reset();
-  service::close_idle_connections();
-}
-
 // A process by itself will not come again in the same job: what has reached the prefix directory is
 // not kept in the node's memory.
 void Session::leave_nothing() {
@@ -312,6 +307,7 @@ void Session::leave_nothing() {
   }
   // The configuration outlives the runtime that had it.
   config_ = std::make_unique<config::Config>(*config());
+  names_.end_run(config_->routes(), config_->get_path("SCR_PREFIX"));
   runtime_.reset();
   for (const CleanedJob& job : clean_jobs(fs_, options).jobs) {
     if (job.state != CleanState::kRemoved) log::info("{}: {}", job.job_id, job.reason);
@@ -326,31 +322,7 @@ void Session::report_unrouted() {
   const bool asked = driver != nullptr && std::string_view(driver) == "scr";
   if (off_ || only_reads_ || !asked || !config_ || (launched && launched->several)) return;
   SingleCommunicator alone;
-  report(alone);
-  counts_ = {};
-}
-
-// One line at the end of a run; nothing if h5scr had nothing to do.
-void Session::report(Communicator& world) {
-  std::array<std::uint64_t, 4> sums = {counts_.routed, counts_.bytes, counts_.moved, counts_.past};
-  world.all_reduce(sums, ReduceOp::kSum);
-  std::array<std::uint64_t, 7> passed = {};
-  for (const auto& [reason, count] : counts_.passed)
-    passed[static_cast<std::size_t>(reason)] = count;
-  world.all_reduce(passed, ReduceOp::kSum);
-  if (world.rank() != 0) return;
-  std::string others;
-  const auto add = [&](std::uint64_t count, std::string_view why) {
-    if (count > 0) others += fmt::format("{}{} {}", others.empty() ? "" : ", ", count, why);
-  };
-  for (std::size_t i = 0; i < passed.size(); ++i)
-    add(passed[i], reason_text(static_cast<Route::Reason>(i)));
-  add(sums[2], "moved while open");
-  add(sums[3], "by another driver of HDF5");
-  if (sums[0] == 0 && others.empty()) return;
-  log::notice("{} files routed ({}), {} datasets protected, {} flushed to '{}'{}{}", sums[0],
-              format_byte_size(sums[1]), counts_.datasets, counts_.flushed, prefix(),
-              others.empty() ? "" : "; not routed: ", others);
+  report_.print(alone, prefix());
 }
 
 }  // namespace scr::routing

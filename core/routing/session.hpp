@@ -26,16 +26,18 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
+#include "core/routing/file_names.hpp"
+#include "core/routing/given_files.hpp"
 #include "core/routing/marker_store.hpp"
+#include "core/routing/node_services.hpp"
 #include "core/routing/presence.hpp"
 #include "core/routing/route_rules.hpp"
 #include "core/routing/routed_file.hpp"
+#include "core/routing/run_report.hpp"
 #include "core/runtime/runtime.hpp"
-#include "core/service/exports.hpp"
 #include "core/shared_file/log_file.hpp"
 #include "flush/prefix_reader.hpp"
 
@@ -174,13 +176,6 @@ class Session {
     ino_t left = 0;  // inode of an older file that is still at the old name; 0 if there is none
   };
 
-  // A file that a command of the program finds at its name.
-  struct Given {
-    ino_t inode = 0;
-    std::int64_t written = 0;
-    int dataset = 0;  // whose version it is, if that is elsewhere, too
-  };
-
   // This process's part of a file of the window that several write together.
   struct SharedWindowFile {
     Route route;
@@ -203,11 +198,6 @@ class Session {
     std::vector<RoutedFile*> handles;  // at least one
     Status failure;                    // of the first write that failed
   };
-  struct SealedLog {
-    std::uint64_t file = 0;
-    std::uint64_t log = 0;
-    bool first = false;
-  };
 
   static thread_local int sealing_depth;
   static thread_local std::uint64_t opens_;
@@ -223,21 +213,13 @@ class Session {
   const config::Config* config();
   Result<config::Config> read_config(const std::vector<std::string>& calls) const;
   void use(config::Config config);
-  const std::string& prefix();
+  const std::string& prefix() { return names_.prefix(); }
+  MarkerStore& markers();
+  bool has_note(const std::string& relative);
   std::string host() const;
   // A runtime for this process alone. False: pass through.
   bool start_alone();
   bool open_window();
-  void warn_once(std::string_view what, std::string_view why);
-
-  // session_paths.cpp
-  std::string absolute_name(std::string_view name) const;
-  std::string file_at(std::string_view name, bool all = false);
-  // What the rules say, or else, of a file that a hint of MPI-IO has routed, that it is.
-  Route route_of(const std::string& absolute);
-  Route route_by_rules(const std::string& absolute);
-  bool has_note(const std::string& relative);
-  const std::string& real_directory(const std::string& path);
 
   // session_find.cpp
   Result<Copy> find(const Route& route, const std::string& absolute);
@@ -256,7 +238,6 @@ class Session {
   // session_open.cpp
   Result<Opened> open_plain(std::string_view name, const OpenOptions& options);
   Result<Opened> open_in_place(std::string_view name, const OpenOptions& options);
-  void count_passed(Route::Reason reason, const std::string& absolute);
   Result<Opened> create(const Route& route, const std::string& absolute, std::string_view name,
                         const OpenOptions& options);
   Result<Opened> open_existing(const Route& route, const std::string& absolute,
@@ -369,20 +350,9 @@ class Session {
   Status exchange(std::string_view from, std::string_view to);
   std::set<std::string> names_of_ours();
   bool is_open_here(const std::string& absolute);
-  Result<bool> has_changed(const Given& given, const std::string& absolute);
-  Status settle_given(const std::string& name, const Given& given);
+  Result<bool> has_changed(const GivenFiles::Given& given, const std::string& absolute);
+  Status settle_given(const std::string& name, const GivenFiles::Given& given);
   Result<bool> directory_leaves(const std::string& absolute);
-
-  // session_homes.cpp
-  void find_homes();
-  void use_homes(std::shared_ptr<const std::vector<service::Endpoint>> nodes, int node);
-  bool can_reach_all(const std::vector<service::Endpoint>& nodes, bool complete);
-  flush::OpenSharedLog dataset_logs(int dataset, bool sealed);
-  static Status run_has_ended();
-  shared_file::OpenLog log_opener(int dataset, const std::string& relative, bool sealed);
-  Status announce_log(const FilemapEntry& entry, const FileMeta& meta, bool is_newest);
-  void forget_sealed(int dataset);
-  void start_service();
 
   // session_shared_plan.cpp
   Route shared_route(const std::string& absolute, const SharedOpen& how);
@@ -395,6 +365,7 @@ class Session {
   Hash plan_without_homes(const SharedOpen& how, int processes);
 
   // session_shared.cpp
+  shared_file::OpenLog log_opener(int dataset, const std::string& relative, bool sealed);
   Result<std::unique_ptr<File>> open_version(const SharedOpen& how, const Hash& plan);
   std::unique_ptr<File> open_shared_copy(const Marker& marker);
   std::unique_ptr<shared_file::LogReader> reader_of(const Marker& marker);
@@ -478,6 +449,7 @@ class Session {
   NewestVersions newest_cached(const std::set<int>& unreadable);
   bool announce_cached(const CachedDataset& dataset, const NewestVersions& newest);
   Status announce_entry(const FilemapEntry& entry, int& number, const NewestVersions& newest);
+  Status announce_log(const FilemapEntry& entry, const FileMeta& meta, bool is_newest);
   void hide_shared(const FilemapEntry& entry);
   bool is_flushed(int dataset) const;
   bool is_flushed_again(const std::string& relative, int id);
@@ -502,17 +474,14 @@ class Session {
   bool is_deleted(const std::string& relative, int dataset);
 
   // session.cpp
-  void report(Communicator& world);
   void report_unrouted();
   void move_open_files();
   bool step_aside();
   void detach();
-  void end_services();
   void leave_nothing();
 
   FileSystem& fs_;
   const int pid_;
-  int commands_ = 0;  // of the program, that have not ended
   mutable std::mutex mutex_;
   std::atomic<bool> off_ = false;  // pass everything through
   std::atomic<bool> attached_ = false;
@@ -523,20 +492,10 @@ class Session {
   bool seals_shared_ = false;          // some rank has one in the window being sealed
   bool window_is_incomplete_ = false;  // a file of this process could not be written
   bool window_is_outgrown_ = false;    // a file of this process had no room in it
-  bool services_ended_ = false;
-  int node_ = 0;                 // number of this one among nodes_
-  std::int64_t next_index_ = 0;  // of files in the window
+  std::int64_t next_index_ = 0;        // of files in the window
   std::vector<std::string> calls_;
   std::unique_ptr<config::Config> config_;
-  std::string prefix_;
-  std::string real_prefix_;  // without links; empty until it is needed
-  struct RealDirectory {
-    std::string path;
-    dev_t device = 0;
-    ino_t inode = 0;
-    std::string real;
-  } last_directory_;         // outside of the prefix directory: programs open many files of one
-  std::string last_passed_;  // the last file that was opened for writing and not routed
+  FileNames names_;
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<Communicator> close_point_;  // where all meet who seal at a close
   std::unique_ptr<MarkerStore> markers_;
@@ -544,7 +503,6 @@ class Session {
   std::map<std::string, SharedWindowFile> shared_window_;  // by absolute name
   std::set<std::string> shared_moved_;                   // open, and moved to their names; absolute
   std::map<std::string, std::uint64_t> dropped_shared_;  // deleted in this window: generation
-  std::map<int, std::vector<SealedLog>> shared_sealed_;  // by dataset in the cache
   std::int64_t readers_ = 0;                             // numbers of shared files that are read
   std::uint64_t claims_ = 0;                             // of names, by this process
   std::vector<RoutedFile*> writers_;                     // open, of this process
@@ -553,7 +511,6 @@ class Session {
   std::int64_t closed_in_all_ = 0;                            // files of this process
   std::int64_t closes_seen_ = 0;            // the most of any process, at the last look
   std::set<int> flushed_;                   // datasets that are known to have been
-  std::map<std::string, Route> hinted_;     // routed by hints of MPI-IO: by relative name
   std::map<std::string, int> hidden_;       // absolute name -> cached copies up to this dataset
   std::map<std::string, Renamed> renamed_;  // in this window, by the name that they had
   // dataset -> names that the program has deleted, and when the file that had it was written; of
@@ -561,27 +518,9 @@ class Session {
   static constexpr std::int64_t kReplaced = -1;
   std::map<int, std::map<std::string, std::int64_t>> gone_;
 
-  std::optional<service::Key> key_;
-  std::unique_ptr<service::Exports> exports_;
-  std::unique_ptr<service::RangeServer> server_;
-  std::string endpoint_;    // of this node's server, as text
-  shared_file::Home home_;  // of this node, if it has the server
-  std::shared_ptr<const std::vector<service::Endpoint>> nodes_;  // by number
-  std::shared_ptr<const shared_file::Homes> homes_;
-  // Held by who uses the services of the nodes without mutex_; alone to end that.
-  mutable std::shared_mutex services_mutex_;
-  std::vector<std::string> warned_;
-  std::map<std::string, Given> given_;  // to those commands, at their names: by relative name
-
-  struct Counts {
-    std::uint64_t routed = 0;
-    std::uint64_t bytes = 0;
-    std::uint64_t datasets = 0;
-    std::uint64_t flushed = 0;
-    std::uint64_t moved = 0;                        // to their names, while they were open
-    std::uint64_t past = 0;                         // opened by another driver, against a rule
-    std::map<Route::Reason, std::uint64_t> passed;  // opened for writing and not routed, by reason
-  } counts_;
+  NodeServices services_;
+  RunReport report_;
+  GivenFiles given_;
 };
 
 }  // namespace scr::routing

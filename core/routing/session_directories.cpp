@@ -7,7 +7,6 @@
 #include <cerrno>
 
 #include "core/base/log.hpp"
-#include "core/base/text.hpp"
 #include "core/routing/deletions.hpp"
 #include "core/routing/session.hpp"
 
@@ -27,31 +26,6 @@ bool is_below(std::string_view relative, std::string_view directory) {
          relative[directory.size()] == '/';
 }
 
-// What a shell command may mean by its words: files and directories of these names, wildcards too.
-// Of a path it is the last part; those before it may be links.
-std::vector<std::string> names_in(std::string_view command) {
-  constexpr std::string_view kBetweenWords = " \t\n'\"`;&|<>()$={},";
-  std::vector<std::string> names;
-  while (!command.empty()) {
-    std::string_view word = command.substr(0, command.find_first_of(kBetweenWords));
-    command.remove_prefix(std::min(word.size() + 1, command.size()));
-    while (word.ends_with('/')) word.remove_suffix(1);
-    if (word.empty()) continue;
-    const std::string last(word.substr(word.rfind('/') + 1));
-    names.push_back(last == "." || last == ".." ? "*" : last);
-  }
-  return names;
-}
-
-// Whether one of them is that of the file, or of a directory that it is in.
-bool may_mean(const std::vector<std::string>& names, std::string_view relative) {
-  return std::ranges::any_of(text::split(relative, '/'), [&](std::string_view one) {
-    const std::string part(one);
-    return std::ranges::any_of(
-        names, [&](const std::string& name) { return text::glob_match(name, part); });
-  });
-}
-
 }  // namespace
 
 // A file that this process has open for writing lives at its name from here on.
@@ -63,9 +37,10 @@ Status Session::move_open_file_to_name(const std::string& absolute, std::string_
       writers_, [&](const RoutedFile* one) { return one->absolute_ == absolute; });
   if (file == writers_.end() || known->open > 1 || !is_alone_with(**file))
     return is_open(absolute, what);
-  warn_once(fmt::format("'{}' is {} while it is open", absolute, what),
-            "it is written at its name from now on, without protection; close a file before, to "
-            "have it protected");
+  report_.warn_once(
+      fmt::format("'{}' is {} while it is open", absolute, what),
+      "it is written at its name from now on, without protection; close a file before, to "
+      "have it protected");
   return move_to_name(**file);
 }
 
@@ -95,7 +70,7 @@ Status Session::bring(const Route& route, const std::string& absolute, std::stri
 // flush brings anything back.
 Status Session::leave_name(const std::string& relative, std::string_view what) {
   const std::string absolute = prefix() + "/" + relative;
-  const Route route = route_of(absolute);
+  const Route route = names_.route_of(absolute);
   if (!route.routed()) return {};
   SCR_RETURN_IF_ERROR(bring(route, absolute, what, Cached::kGoes));
   SCR_ASSIGN_OR_RETURN(const Copy copy, find(route, absolute));
@@ -117,9 +92,9 @@ Status Session::refuse_if_there(const Route& route, std::string_view to) {
 
 Status Session::exchange(std::string_view from, std::string_view to) {
   for (const std::string_view name : {from, to}) {
-    const std::string absolute = absolute_name(name);
+    const std::string absolute = names_.absolute_name(name);
     SCR_ASSIGN_OR_RETURN(const bool directory, directory_leaves(absolute));
-    const Route route = route_of(absolute);
+    const Route route = names_.route_of(absolute);
     if (directory || !route.routed()) continue;
     SCR_RETURN_IF_ERROR(leave_name(route.relative, "exchanged"));
     SCR_RETURN_IF_ERROR(make_newest(fs_, absolute));
@@ -131,13 +106,13 @@ Result<bool> Session::linked(std::string_view from, std::string_view to) {
   if (passive()) return false;
   std::lock_guard lock(mutex_);
   if (config() == nullptr || off_) return false;
-  const Route route = route_of(absolute_name(from));
+  const Route route = names_.route_of(names_.absolute_name(from));
   if (!route.routed()) return false;
   const std::string absolute = prefix() + "/" + route.relative;
   auto info = fs_.info(absolute);
   // A symbolic link gets another name itself, and so does what is no file.
   if (info.ok() && info->type != FileInfo::Type::kRegular) return false;
-  const Route new_route = route_of(absolute_name(to));
+  const Route new_route = names_.route_of(names_.absolute_name(to));
   SCR_RETURN_IF_ERROR(refuse_if_there(new_route, to));
   SCR_RETURN_IF_ERROR(bring(route, absolute, "linked", Cached::kStays));
   if (!new_route.routed()) return false;
@@ -152,12 +127,12 @@ void Session::starts_command(std::string_view command) {
   if (passive() || is_sealing()) return;
   std::lock_guard lock(mutex_);
   if (!runtime_ || off_) return;
-  ++commands_;
-  const std::vector<std::string> words = names_in(command);
+  given_.start_command();
+  const CommandWords words(command);
   for (const std::string& name : names_of_ours()) {
-    if (!may_mean(words, name)) continue;
+    if (!words.may_mean(name)) continue;
     const std::string absolute = prefix() + "/" + name;
-    const Route route = route_of(absolute);
+    const Route route = names_.route_of(absolute);
     if (is_open_here(absolute) || !route.routed()) continue;
     Status status = bring(route, absolute, "given to a command", Cached::kStays);
     auto copy = find(route, absolute);
@@ -165,7 +140,7 @@ void Session::starts_command(std::string_view command) {
     if (!status.ok()) log::warning("{}", status.message());
     auto info = fs_.info(absolute);
     if (status.ok() && info.ok()) {
-      given_.emplace(name, Given{info->inode, info->mtime_ns, copy->dataset});
+      given_.add(name, {info->inode, info->mtime_ns, copy->dataset});
     }
   }
 }
@@ -177,18 +152,18 @@ bool Session::is_open_here(const std::string& absolute) {
 
 // Commands may run beside the program, which goes on to write files that it has given to them, and
 // its flushes end: what is at the name then is not what the command has put there.
-Result<bool> Session::has_changed(const Given& given, const std::string& absolute) {
+Result<bool> Session::has_changed(const GivenFiles::Given& given, const std::string& absolute) {
   if (is_open_here(absolute)) return false;
   auto info = fs_.info(absolute);
-  if (info.ok() && (info->inode == given.inode || info->mtime_ns == given.written)) return false;
-  SCR_ASSIGN_OR_RETURN(const Copy newest, find(route_of(absolute), absolute));
+  if (info.ok() && given.is(*info)) return false;
+  SCR_ASSIGN_OR_RETURN(const Copy newest, find(names_.route_of(absolute), absolute));
   const bool elsewhere =
       newest.where != Copy::Where::kNowhere && newest.where != Copy::Where::kPlain;
   return !elsewhere || newest.dataset == given.dataset;
 }
 
 // What the command has moved or deleted is not found any more, and does not come again.
-Status Session::settle_given(const std::string& name, const Given& given) {
+Status Session::settle_given(const std::string& name, const GivenFiles::Given& given) {
   const std::string absolute = prefix() + "/" + name;
   SCR_ASSIGN_OR_RETURN(const bool changed, has_changed(given, absolute));
   if (!changed) return {};
@@ -196,7 +171,7 @@ Status Session::settle_given(const std::string& name, const Given& given) {
   if (info.ok() && info->type == FileInfo::Type::kRegular) {  // another file has the name
     SCR_RETURN_IF_ERROR(make_newest(fs_, absolute));
   } else if (info.status().code() == StatusCode::kNotFound) {
-    const Route route = route_of(absolute);
+    const Route route = names_.route_of(absolute);
     SCR_ASSIGN_OR_RETURN(const Copy gone, find(route, absolute));
     if (gone.where != Copy::Where::kNowhere) SCR_RETURN_IF_ERROR(let_go(gone, route, absolute));
     hide(absolute);
@@ -209,13 +184,13 @@ Status Session::settle_given(const std::string& name, const Given& given) {
 void Session::ends_command() {
   if (passive() || is_sealing()) return;
   std::lock_guard lock(mutex_);
-  if (!runtime_ || off_ || commands_ == 0) return;
-  const auto all = given_;
+  if (!runtime_ || off_ || !given_.has_commands()) return;
+  const GivenFiles::ByName all = given_.all();
   for (const auto& [name, given] : all) {
     Status status = settle_given(name, given);
     if (!status.ok()) log::warning("{}", status.message());
   }
-  if (--commands_ == 0) given_.clear();
+  given_.end_command();
 }
 
 // Relative names of files whose data may be elsewhere than at the name: of this process, and those
@@ -228,8 +203,7 @@ std::set<std::string> Session::names_of_ours() {
   add(window_);
   add(shared_window_);
   add(live_);
-  if (!markers_) markers_ = std::make_unique<MarkerStore>(fs_, prefix());
-  Status status = markers_->each([&](const Marker& marker) {
+  Status status = markers().each([&](const Marker& marker) {
     if (!marker.gone) names.insert(marker.file);
   });
   if (!status.ok()) log::warning("{}", status.message());
@@ -249,7 +223,7 @@ std::set<std::string> Session::names_of_ours() {
 // The directory gets another name: what belongs below it must be there. False: it is none, or not
 // in the prefix directory.
 Result<bool> Session::directory_leaves(const std::string& absolute) {
-  const std::string directory = route_by_rules(absolute).relative;
+  const std::string directory = names_.route_by_rules(absolute).relative;
   if (directory.empty()) return false;
   auto info = fs_.info(prefix() + "/" + directory);
   if (!info.ok() || info->type != FileInfo::Type::kDirectory) return false;

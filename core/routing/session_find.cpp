@@ -123,9 +123,10 @@ void Session::tell_of_missing_marker(const Marker& marker, const std::string& ab
   const Context& context = runtime_->context();
   if (marker.job != context.job().job_id || marker.rank != context.rank()) return;
   if (markers_visible() != MarkerStore::Visible::kYes || is_flushed(marker.dataset)) return;
-  warn_once("another program has moved or deleted '" + absolute + "'",
-            "its data is in the cache and will come to this name; let the program itself rename "
-            "and delete its files, by rename() and unlink() or system(), or wait for the flush");
+  report_.warn_once(
+      "another program has moved or deleted '" + absolute + "'",
+      "its data is in the cache and will come to this name; let the program itself rename "
+      "and delete its files, by rename() and unlink() or system(), or wait for the flush");
 }
 
 // Someone else, or the program without h5scr, may have written the name since. A flush keeps the
@@ -177,10 +178,11 @@ Result<Session::Copy> Session::find_stored(const std::string& absolute,
 
 // The data of the newest version cannot be reached from here.
 void Session::tell_of_newer(const std::string& absolute, const Marker& marker) {
-  warn_once(fmt::format("an older version of '{}' is used", absolute),
-            fmt::format("job {} wrote a newer one on node {} (dataset {}), which has not reached "
-                        "the prefix directory; 'scr_postrun' in that job saves it",
-                        marker.job, marker.host, marker.dataset));
+  report_.warn_once(
+      fmt::format("an older version of '{}' is used", absolute),
+      fmt::format("job {} wrote a newer one on node {} (dataset {}), which has not reached "
+                  "the prefix directory; 'scr_postrun' in that job saves it",
+                  marker.job, marker.host, marker.dataset));
 }
 
 // The newest copy: in the cache of this node, of another, at the name, in a dataset of the prefix
@@ -189,8 +191,7 @@ Result<Session::Copy> Session::find(const Route& route, const std::string& absol
   std::optional<Marker> marker;
   std::optional<Copy> here;
   if (!route.relative.empty()) {
-    if (!markers_) markers_ = std::make_unique<MarkerStore>(fs_, prefix());
-    auto found = markers_->find(route.relative);
+    auto found = markers().find(route.relative);
     if (!found.ok()) return found.status();
     marker = *found;
     here = find_in_cache(marker ? marker->file : route.relative, marker);
@@ -275,7 +276,7 @@ Result<Session::Copy> Session::find(const Route& route, const std::string& absol
 
 // The logs of a file that several wrote together are in the caches of this run.
 bool Session::is_shared_here(const Marker& marker) const {
-  if (!attached_ || !homes_) return false;
+  if (!attached_ || !services_.homes()) return false;
   if (marker.dataset == runtime_->window()) {
     return marker.created == runtime_->window_dataset().created;
   }
@@ -294,7 +295,7 @@ Result<std::unique_ptr<File>> Session::open_copy(const Copy& copy, const std::st
       service::RemoteOptions options;
       const bool may_change = runtime_ && copy.dataset == runtime_->window();
       if (may_change) options.cached_blocks = 0;
-      return open_with_fallback(service::open_remote(endpoint, *key_, copy.marker.id, options),
+      return open_with_fallback(services_.open_remote(endpoint, copy.marker.id, options),
                                 flushed_copy(copy.marker));
     }
     case Copy::Where::kShared:

@@ -42,7 +42,7 @@ Marker Session::make_marker(const std::string& relative, int dataset, std::int64
   auto id = service::make_id(dataset, context.rank(), index);
   if (id.ok()) {
     marker.id = *id;
-    marker.service = endpoint_;
+    marker.service = services_.endpoint();
   }
   return marker;
 }
@@ -58,14 +58,8 @@ void Session::publish(Marker marker, const std::string& path, bool at_start) {
   auto info = fs_.info(path);
   if (info.ok()) marker.written = info->mtime_ns;
   Status status = info.status();
-  if (status.ok() && exports_ && !marker.service.empty()) {
-    const ActiveRedundancy& redundancy =
-        runtime_->context().redundancy_for(marker.dataset, /*output=*/false);
-    const std::string& cache = redundancy.store->directory->path();
-    if (path.starts_with(cache + "/")) {
-      status =
-          exports_->publish(marker.id, *redundancy.store->directory, path.substr(cache.size() + 1));
-    }
+  if (status.ok() && !marker.service.empty()) {
+    status = services_.publish(marker.dataset, marker.id, path);
   }
   if (status.ok()) status = markers_->put(marker, markers_visible(at_start));
   if (!status.ok()) log::warning("{}", status.message());
@@ -241,7 +235,7 @@ bool Session::announce_cached(const CachedDataset& dataset, const NewestVersions
   if (status.ok()) return true;
   log::warning("{}; they are not read from there", status.message());
   for (const FilemapEntry* entry : entries) hide_shared(*entry);
-  forget_sealed(id);
+  services_.forget_sealed(id);
   return false;
 }
 
@@ -253,6 +247,26 @@ void Session::hide_shared(const FilemapEntry& entry) {
     auto marker = markers_->find(meta.shared);
     if (marker.ok() && *marker && (*marker)->dataset == entry.dataset.id) drop_marker(**marker);
   }
+}
+
+// What an earlier run has left of a shared file, on the process that has a log of it now. A file of
+// which there is a newer version is known to the homes, for flushes, but not found by its name.
+Status Session::announce_log(const FilemapEntry& entry, const FileMeta& meta, bool is_newest) {
+  const int dataset = entry.dataset.id;
+  SCR_ASSIGN_OR_RETURN(const auto log, services_.announce(entry, meta));
+  if (!log.first || !is_newest) return {};
+  std::uint64_t generation = 1;
+  // A file at the name may be newer: a flush keeps this time.
+  std::int64_t written = log.written;
+  if (auto old = markers_->find(meta.shared); old.ok() && *old && (*old)->dataset == dataset) {
+    generation = (*old)->generation;
+    written = (*old)->written;
+  }
+  Marker marker = make_marker(meta.shared, dataset, entry.dataset.created, 0, generation);
+  marker.id = log.file;
+  marker.shared = true;
+  marker.written = written;
+  return markers_->put(marker, markers_visible(/*at_start=*/true));
 }
 
 // The program has deleted this file of the dataset before it was flushed, in this run or one
@@ -279,7 +293,7 @@ Status Session::announce_entry(const FilemapEntry& entry, int& number,
     if (meta.type != FileType::kFull) continue;
     if (!meta.shared.empty()) {
       const bool found = is_newest(meta.shared) && !is_deleted(meta.shared, id);
-      Status status = homes_ ? announce_log(entry, meta, found) : Status();
+      Status status = services_.homes() ? announce_log(entry, meta, found) : Status();
       if (first.ok()) first = status;
       continue;
     }
@@ -354,7 +368,7 @@ Status Session::settle_deletion(const std::string& relative, int id) {
 
 void Session::note_dataset_flushed(int id) {
   if (!flushed_.insert(id).second) return;
-  ++counts_.flushed;
+  report_.count_flushed();
   const auto gone = gone_.find(id);
   if (gone == gone_.end()) return;
   for (const auto& [relative, written] : gone->second) {
@@ -420,12 +434,11 @@ void Session::dataset_gone(const FilemapEntry& entry) {
       forget_deletion(relative, id);
     }
   }
-  forget_sealed(id);
-  if (!exports_) return;
+  services_.forget_sealed(id);
   const int rank = runtime_->context().rank();
   for (std::size_t i = 0; i < entry.files.size(); ++i) {
     auto file = service::make_id(id, rank, static_cast<std::int64_t>(i));
-    if (file.ok()) (void)exports_->withdraw(*file);
+    if (file.ok()) services_.withdraw(*file);
   }
 }
 

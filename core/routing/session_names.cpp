@@ -30,13 +30,13 @@ Result<bool> Session::unlinked(std::string_view name) {
   if (passive()) return false;
   std::lock_guard lock(mutex_);
   if (config() == nullptr || off_) return false;
-  std::string absolute = absolute_name(name);
-  const Route route = route_of(absolute);
+  std::string absolute = names_.absolute_name(name);
+  const Route route = names_.route_of(absolute);
   if (!route.relative.empty() && is_ended_copy(absolute)) return true;
   if (!route.routed()) return false;
   absolute = prefix() + "/" + route.relative;
   if (is_link(absolute)) return false;  // the link goes, and what it leads to stays
-  given_.erase(route.relative);
+  given_.forget(route.relative);
   forget_live(absolute);
   SCR_ASSIGN_OR_RETURN(const Copy copy, find_to_change(route, absolute));
   const auto known = shared_window_.find(absolute);
@@ -71,7 +71,7 @@ Result<bool> Session::truncated(std::string_view name, std::uint64_t size) {
   {
     std::lock_guard lock(mutex_);
     if (config() == nullptr || off_) return false;
-    const Route route = route_of(file_at(name));
+    const Route route = names_.route_of(names_.file_at(name));
     if (!route.routed()) return false;
     const std::string absolute = prefix() + "/" + route.relative;
     SCR_RETURN_IF_ERROR(refuse_if_live(absolute, "changed in size"));
@@ -97,8 +97,8 @@ bool Session::is_open_shared(const Copy& copy, const Route& route) {
   // Who has it open has claimed its name.
   const auto rank = static_cast<std::uint64_t>(runtime_->context().rank());
   const std::uint64_t owner = (rank << 32U) + ++claims_;
-  const auto claimed = homes_->claim(route.relative, owner);
-  if (claimed.ok() && *claimed) (void)homes_->release(route.relative, owner);
+  const auto claimed = services_.homes()->claim(route.relative, owner);
+  if (claimed.ok() && *claimed) (void)services_.homes()->release(route.relative, owner);
   return claimed.ok() && !*claimed;
 }
 
@@ -259,22 +259,23 @@ Result<bool> Session::renamed(std::string_view from, std::string_view to, Rename
   if (passive()) return false;
   std::lock_guard lock(mutex_);
   if (config() == nullptr || off_) return false;
-  const Route route = route_of(absolute_name(to));
+  const Route route = names_.route_of(names_.absolute_name(to));
   if (how == Rename::kNoReplace) SCR_RETURN_IF_ERROR(refuse_if_there(route, to));
   if (how == Rename::kExchange) {
     SCR_RETURN_IF_ERROR(exchange(from, to));
     return false;
   }
-  SCR_ASSIGN_OR_RETURN(const bool directory, directory_leaves(absolute_name(from)));
+  SCR_ASSIGN_OR_RETURN(const bool directory, directory_leaves(names_.absolute_name(from)));
   if (directory) {
     if (!route.relative.empty())
-      SCR_RETURN_IF_ERROR(outlive_deleted(fs_, prefix(), absolute_name(from), route.relative));
+      SCR_RETURN_IF_ERROR(
+          outlive_deleted(fs_, prefix(), names_.absolute_name(from), route.relative));
     return false;
   }
-  const Route old_route = route_of(absolute_name(from));
-  given_.erase(route.relative);
-  given_.erase(old_route.relative);
-  const bool link = is_link(absolute_name(from));
+  const Route old_route = names_.route_of(names_.absolute_name(from));
+  given_.forget(route.relative);
+  given_.forget(old_route.relative);
+  const bool link = is_link(names_.absolute_name(from));
   if (!old_route.routed() || link) {
     return route.routed() ? replaced_by(from, to, route) : Result<bool>(false);
   }
@@ -290,7 +291,7 @@ Result<bool> Session::renamed(std::string_view from, std::string_view to, Rename
   if (copy.where == Copy::Where::kNowhere) return false;  // for the system to say
   if (!route.routed()) {
     if (!is_at_name(copy, old_name)) {
-      return renamed_away(copy, old_route, old_name, absolute_name(to));
+      return renamed_away(copy, old_route, old_name, names_.absolute_name(to));
     }
     SCR_RETURN_IF_ERROR(let_go_older(copy, old_route, old_name));
     return false;

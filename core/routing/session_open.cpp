@@ -73,10 +73,8 @@ Result<Session::Opened> Session::open(std::string_view name, const OpenOptions& 
   if (passive()) return unless_marker(open_plain(name, options), options);
   std::lock_guard lock(mutex_);
   if (config() == nullptr || off_) return unless_marker(open_plain(name, options), options);
-  std::string absolute = file_at(name);
-  // Without a look for notes, which would cost every file that passes through.
-  Route route = route_by_rules(absolute);
-  if (!route.routed() && !hinted_.empty()) route = route_of(absolute);
+  std::string absolute = names_.file_at(name);
+  const Route route = names_.route_at_open(absolute);
   if (route.routed()) absolute = prefix() + "/" + route.relative;
   if (live_.contains(absolute)) return open_live(absolute, options, swmr);
   for (;;) {
@@ -93,28 +91,20 @@ Result<Session::Opened> Session::open_once(const Route& route, const std::string
     return open_existing(route, absolute, name, options, swmr);
   }
   if (!route.routed()) {
-    count_passed(route.reason, absolute);
+    report_.count_passed(route.reason, absolute);
     return open_plain(name, options);
   }
   if (swmr) return no_swmr(absolute);
   return create(route, absolute, name, options);
 }
 
-// H5Fcreate opens a file twice.
-void Session::count_passed(Route::Reason reason, const std::string& absolute) {
-  if (absolute == last_passed_) return;
-  last_passed_ = absolute;
-  ++counts_.passed[reason];
-}
-
 void Session::went_past(std::string_view name) {
   if (passive() || only_reads_ || is_sealing()) return;
   std::lock_guard lock(mutex_);
   if (config() == nullptr || off_) return;
-  const Route route = route_of(file_at(name));
+  const Route route = names_.route_of(names_.file_at(name));
   if (!route.routed() || route.reason != Route::Reason::kRule) return;
-  ++counts_.past;
-  if (counts_.past > 1) return;
+  if (!report_.count_past()) return;
   log::warning(
       "'{}' is not protected, although ROUTE={} is for it: the program opened it with a driver of "
       "HDF5 that h5scr does not serve (core, family, subfiling, or one set explicitly); use the "
@@ -138,11 +128,11 @@ Result<Session::Opened> Session::open_existing(const Route& route, const std::st
     if (plain.ok()) {
       SCR_ASSIGN_OR_RETURN(plain->info, plain->file->info());
       SCR_ASSIGN_OR_RETURN(const bool marker, is_marker(*plain->file, *plain->info));
-      const Route known = marker ? route_of(absolute) : route;
+      const Route known = marker ? names_.route_of(absolute) : route;
       if (known.routed()) {
         return open_existing(known, prefix() + "/" + known.relative, name, options, swmr);
       }
-      if (written) count_passed(route.reason, absolute);
+      if (written) report_.count_passed(route.reason, absolute);
       if (marker && written) SCR_RETURN_IF_ERROR(refuse_marker(fs_, absolute));
       if (!marker || written) return plain;
     }
@@ -201,8 +191,8 @@ Result<Session::Opened> Session::open_existing(const Route& route, const std::st
 
 // Nothing can take its name, so a version in the cache could never be flushed.
 Result<Session::Opened> Session::open_in_place(std::string_view name, const OpenOptions& options) {
-  warn_once("files are written without protection",
-            fmt::format("the directory of '{}' cannot be written to", name));
+  report_.warn_once("files are written without protection",
+                    fmt::format("the directory of '{}' cannot be written to", name));
   return open_plain(name, options);
 }
 
@@ -334,14 +324,14 @@ void Session::leave_window(const std::string& absolute) {
 
 Session::WindowFile& Session::enter_window(const Route& route, const std::string& absolute,
                                            const std::string& path, std::uint64_t generation) {
-  given_.erase(route.relative);
+  given_.forget(route.relative);
   WindowFile* known = file_in_window(absolute);
   if (known == nullptr) {
     const DatasetDescriptor& dataset = runtime_->window_dataset();
     known = &window_[absolute];
     known->marker =
         make_marker(route.relative, dataset.id, dataset.created, next_index_++, generation);
-    ++counts_.routed;
+    report_.count_routed();
   }
   known->marker.generation = std::max(known->marker.generation, generation);
   known->route = route;

@@ -80,8 +80,8 @@ void Session::seal_at_close(std::unique_lock<std::mutex>& lock) {
     else
       (void)renew_window();
   } else if (runtime_->context().rank() == 0) {
-    warn_once("a dataset is not sealed at the close of its last file",
-              "other routed files are open; it is sealed at the next collective call");
+    report_.warn_once("a dataset is not sealed at the close of its last file",
+                      "other routed files are open; it is sealed at the next collective call");
   }
 }
 
@@ -115,18 +115,18 @@ void Session::seal() {
   const Status status = runtime_->seal_window(name, flags, !window_is_incomplete_);
   seals_shared_ = false;
   if (status.ok()) {
-    ++counts_.datasets;
+    report_.count_dataset();
     const auto& cached = runtime_->cached();
     const bool in_cache = std::any_of(cached.begin(), cached.end(), [&](const CachedDataset& d) {
       return d.dataset.id == dataset;
     });
     if (in_cache) {
       for (const auto& [absolute, file] : shared_window_) {
-        shared_sealed_[dataset].push_back(
-            {file.marker.id, file.log_id, file.first_rank == runtime_->context().rank()});
+        services_.note_sealed(
+            dataset, {file.marker.id, file.log_id, file.first_rank == runtime_->context().rank()});
       }
     } else {  // it went straight to the prefix directory
-      ++counts_.flushed;
+      report_.count_flushed();
       for (const auto& [absolute, file] : window_) drop_marker(file.marker);
     }
   }

@@ -58,10 +58,18 @@ Result<std::unique_ptr<File>> Session::open_version(const SharedOpen& how, const
   return std::move(opened.file);
 }
 
+shared_file::OpenLog Session::log_opener(int dataset, const std::string& relative, bool sealed) {
+  return [this, open = services_.dataset_logs(dataset, sealed), relative,
+          more = path_of_more(prefix() + "/" + relative)](const shared_file::LogPlace& place) {
+    return place.id == shared_file::kMore.id ? fs_.open(more, OpenOptions::read())
+                                             : open(relative, place);
+  };
+}
+
 std::unique_ptr<shared_file::LogReader> Session::reader_of(const Marker& marker) {
   const bool sealed = marker.dataset != runtime_->window();
   auto reader = std::make_unique<shared_file::LogReader>(
-      homes_, marker.id, log_opener(marker.dataset, marker.file, sealed), sealed);
+      services_.homes(), marker.id, log_opener(marker.dataset, marker.file, sealed), sealed);
   reader->set_elsewhere(flushed_copy(marker));
   return reader;
 }
@@ -81,8 +89,9 @@ Result<std::unique_ptr<shared_file::LogReader>> Session::read_version(const Shar
   }
   SCR_ASSIGN_OR_RETURN(auto file, open_version(how, plan));
   SCR_ASSIGN_OR_RETURN(const FileInfo info, file->info());
-  auto reader = std::make_unique<shared_file::LogReader>(homes_, 0, shared_file::OpenLog(),
-                                                         /*sealed=*/true);
+  auto reader =
+      std::make_unique<shared_file::LogReader>(services_.homes(), 0, shared_file::OpenLog(),
+                                               /*sealed=*/true);
   reader->set_whole(std::move(file), info.size);
   return reader;
 }
@@ -125,16 +134,16 @@ Result<std::unique_ptr<SharedFile>> Session::open_each(const std::shared_ptr<Com
   options.place.rank = static_cast<std::uint32_t>(runtime_->context().rank());
   options.name = how.name;
   const bool is_first = comm->rank() == 0;
-  options.closed = [homes = homes_, id = options.id, is_first](const LogFile::Closed&) {
+  options.closed = [homes = services_.homes(), id = options.id, is_first](const LogFile::Closed&) {
     if (is_first) (void)homes->drop(id);
     return Status();
   };
   // Its homes know of pointer and lock only.
   Status status;
-  if (is_first) status = homes_->create(options.id, *size);
+  if (is_first) status = services_.homes()->create(options.id, *size);
   SCR_RETURN_IF_ERROR(agree_all(*comm, status, "opening a file"));
   return std::unique_ptr<SharedFile>(
-      std::make_unique<LogFile>(options, homes_, nullptr, *std::move(reader)));
+      std::make_unique<LogFile>(options, services_.homes(), nullptr, *std::move(reader)));
 }
 
 // Collective: the rank in the run of the communicator's first.
@@ -180,14 +189,14 @@ Status Session::make_log(LogsToOpen& logs, std::uint64_t generation) {
     logs.base_size = info.size;
   }
   if (logs.comm->rank() != 0) return {};
-  SCR_RETURN_IF_ERROR(homes_->create(logs.entry.marker.id, logs.base_size));
-  return homes_->set_pointer(logs.entry.marker.id, 0);
+  SCR_RETURN_IF_ERROR(services_.homes()->create(logs.entry.marker.id, logs.base_size));
+  return services_.homes()->set_pointer(logs.entry.marker.id, 0);
 }
 
 // Another process could not open it.
 void Session::undo_log(const LogsToOpen& logs) {
   const std::uint64_t id = logs.entry.marker.id;
-  if (logs.comm->rank() == 0 && !logs.goes_on && id != 0) (void)homes_->drop(id);
+  if (logs.comm->rank() == 0 && !logs.goes_on && id != 0) (void)services_.homes()->drop(id);
   const std::lock_guard lock(mutex_);
   if (logs.log && logs.goes_on) {  // as it was closed: the log changes at the first write only
     shared_window_.at(logs.absolute).open = false;
@@ -202,10 +211,11 @@ void Session::move_open_file(const std::string& absolute, const config::RouteRul
   if (!move_shared(absolute, file, comm).ok()) return;
   const std::lock_guard lock(mutex_);
   if (rule != nullptr && rule->snapshot && comm.rank() == 0) {
-    warn_once(fmt::format("'{}' is not kept at each flush", absolute),
-              fmt::format("SNAPSHOT=1 of ROUTE={} has no effect on files that several processes "
-                          "have open together",
-                          rule->pattern));
+    report_.warn_once(
+        fmt::format("'{}' is not kept at each flush", absolute),
+        fmt::format("SNAPSHOT=1 of ROUTE={} has no effect on files that several processes "
+                    "have open together",
+                    rule->pattern));
   }
   forget_moved(absolute, "is kept open and flushed");
 }
@@ -215,14 +225,14 @@ std::unique_ptr<LogFile> Session::file_of(LogsToOpen& logs) {
   const std::string& absolute = logs.absolute;
   const SharedWindowFile& entry = logs.entry;
   auto reader = std::make_unique<shared_file::LogReader>(
-      homes_, entry.marker.id,
+      services_.homes(), entry.marker.id,
       log_opener(entry.marker.dataset, entry.route.relative, /*sealed=*/false), /*sealed=*/false);
   if (logs.base) reader->set_base(logs.base, logs.base_size);
   LogFile::Options options;
   options.comm = logs.comm;
   options.id = entry.marker.id;
   options.place = {static_cast<std::uint32_t>(runtime_->context().rank()),
-                   static_cast<std::uint32_t>(node_), entry.log_id};
+                   static_cast<std::uint32_t>(services_.node()), entry.log_id};
   options.first_rank = static_cast<std::uint32_t>(entry.first_rank);
   options.number = static_cast<std::uint32_t>(logs.number);
   options.name = absolute;
@@ -254,7 +264,8 @@ std::unique_ptr<LogFile> Session::file_of(LogsToOpen& logs) {
   options.outgrown = [this, absolute, comm = logs.comm](LogFile& file) {
     move_outgrown(absolute, file, *comm);
   };
-  return std::make_unique<LogFile>(options, homes_, std::move(logs.log), std::move(reader));
+  return std::make_unique<LogFile>(options, services_.homes(), std::move(logs.log),
+                                   std::move(reader));
 }
 
 // A new version of a file, or one of this window that is gone on with.
@@ -307,8 +318,8 @@ Result<std::unique_ptr<SharedFile>> Session::open_beyond_ids(Communicator& comm,
   }
   if (comm.rank() == 0) {
     const std::lock_guard lock(mutex_);
-    warn_once("files of several processes are opened as without h5scr",
-              limit + "; it ends when all processes meet with no routed file open");
+    report_.warn_once("files of several processes are opened as without h5scr",
+                      limit + "; it ends when all processes meet with no routed file open");
     release_claim(plan);
   }
   return std::unique_ptr<SharedFile>();
@@ -377,7 +388,7 @@ Status Session::enter_shared_window(SharedWindowFile& entry, const std::string& 
       return made.status();
     }
     log = std::move(*made);
-    if (entry.first_rank == runtime_->context().rank()) ++counts_.routed;
+    if (entry.first_rank == runtime_->context().rank()) report_.count_routed();
   }
   entry.open = true;
   shared_window_[absolute] = entry;
@@ -390,9 +401,7 @@ Result<std::unique_ptr<shared_file::Log>> Session::make_log(SharedWindowFile& en
 }
 
 Status Session::publish_log(const SharedWindowFile& entry) {
-  const Directory& cache =
-      *runtime_->context().redundancy_for(runtime_->window(), false).store->directory;
-  return exports_->publish(entry.log_id, cache, entry.path.substr(cache.path().size() + 1));
+  return services_.publish(runtime_->window(), entry.log_id, entry.path);
 }
 
 // An older version of the file in this window, of other processes: the new one has bytes of it
@@ -437,9 +446,9 @@ void Session::put_back(const std::string& absolute, const SharedWindowFile& entr
 // The new version is complete.
 void Session::forget_older(SharedWindowFile& entry) {
   if (!entry.older) return;
-  (void)exports_->withdraw(entry.older->log_id);
+  services_.withdraw(entry.older->log_id);
   if (entry.older->first_rank == runtime_->context().rank()) {
-    (void)homes_->drop(entry.older->marker.id);
+    (void)services_.homes()->drop(entry.older->marker.id);
   }
   Status status = fs_.remove_if_exists(entry.older->path);
   if (!status.ok()) log::warning("{}", status.message());
@@ -482,12 +491,12 @@ Status Session::shared_closed(const std::string& absolute, const LogFile::Closed
       log::error(
           "'{}' is dropped, for it could not be written: {}; an older file of that name stays",
           absolute, closed.status.message());
-      (void)homes_->drop(entry.marker.id);
+      (void)services_.homes()->drop(entry.marker.id);
       if (entry.noted) drop_marker(entry.marker);
     }
     forget_shared(absolute);
   } else if (!closed.written) {
-    if (first) (void)homes_->drop(entry.marker.id);
+    if (first) (void)services_.homes()->drop(entry.marker.id);
     if (first && entry.noted) drop_marker(entry.marker);
     forget_shared(absolute);
   } else {
@@ -496,7 +505,7 @@ Status Session::shared_closed(const std::string& absolute, const LogFile::Closed
     if (first && entry.gone) {  // the rest is dropped when the window is sealed
       if (entry.noted) drop_marker(entry.marker);
     } else if (first) {
-      counts_.bytes += closed.size;
+      report_.count_bytes(closed.size);
       entry.marker.written = now_ns();
       Status status = markers_->put(entry.marker, markers_visible());
       if (!status.ok()) log::warning("{}", status.message());
@@ -512,7 +521,7 @@ void Session::forget_shared(const std::string& absolute) {
   if (known == shared_window_.end()) return;
   const SharedWindowFile entry = known->second;
   shared_window_.erase(known);
-  if (exports_) (void)exports_->withdraw(entry.log_id);
+  services_.withdraw(entry.log_id);
   Status status = fs_.remove_if_exists(entry.path);
   if (status.ok()) {
     status = runtime_->unregister_file(shared_file::log_name(absolute, runtime_->context().rank()));

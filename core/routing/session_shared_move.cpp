@@ -50,10 +50,11 @@ void Session::forget_moved(const std::string& absolute, std::string_view why) {
   if (known == shared_window_.end()) return;
   const Marker marker = known->second.marker;
   if (known->second.first_rank == runtime_->context().rank()) {
-    warn_once(fmt::format("'{}' {}", absolute, why),
-              "it is written at its name from now on, without protection; close a file to have it "
-              "protected");
-    ++counts_.moved;
+    report_.warn_once(
+        fmt::format("'{}' {}", absolute, why),
+        "it is written at its name from now on, without protection; close a file to have it "
+        "protected");
+    report_.count_moved();
     (void)markers_->drop(marker);
     (void)fs_.remove_if_exists(path_of_more(absolute));
   }
@@ -138,7 +139,7 @@ Status Session::bring_together(Communicator& comm, const SharedOpen& how, const 
   if (auto found = markers_->find(absolute.substr(prefix().size() + 1));
       comm.rank() == 0 && found.ok() && *found) {
     old.marker = **found;
-    ++counts_.moved;
+    report_.count_moved();
   }
   forget_replaced(old, absolute);
   return {};

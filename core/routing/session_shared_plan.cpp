@@ -37,7 +37,7 @@ Hash refusal(const Status& why) {
 std::string Session::name_to_claim(const SharedOpen& how) {
   const std::lock_guard lock(mutex_);
   if (!how.write || config() == nullptr || off_) return {};
-  const Route route = shared_route(file_at(how.name, /*all=*/true), how);
+  const Route route = shared_route(names_.file_at(how.name, /*all=*/true), how);
   if (!route.routed() || shared_moved_.contains(prefix() + "/" + route.relative)) return {};
   return route.relative;
 }
@@ -52,10 +52,10 @@ Hash Session::claim_and_plan(const SharedOpen& how, int processes) {
   const std::uint64_t owner = [&] {
     const std::lock_guard lock(mutex_);
     const auto rank = static_cast<std::uint64_t>(runtime_->context().rank());
-    return processes == 1 ? kNodeClaim | static_cast<std::uint64_t>(node_)
+    return processes == 1 ? kNodeClaim | static_cast<std::uint64_t>(services_.node())
                           : (rank << 32U) + ++claims_;
   }();
-  auto claimed = homes_->claim(name, owner);
+  auto claimed = services_.homes()->claim(name, owner);
   if (!claimed.ok()) return refusal(claimed.status());
   if (!*claimed) {
     return refusal({StatusCode::kUnavailable,
@@ -71,7 +71,7 @@ Hash Session::claim_and_plan(const SharedOpen& how, int processes) {
     plan.set_value("CLAIM", owner);
     plan.set_value("CLAIMED", name);
   } else {
-    (void)homes_->release(name, owner);
+    (void)services_.homes()->release(name, owner);
   }
   return plan;
 }
@@ -80,8 +80,8 @@ Hash Session::claim_and_plan(const SharedOpen& how, int processes) {
 void Session::release_claim(const Hash& plan) const {
   const auto name = plan.value("CLAIMED");
   auto owner = plan.require_uint("CLAIM");
-  if (!name || !owner.ok() || !homes_) return;
-  Status status = homes_->release(std::string(*name), *owner);
+  if (!name || !owner.ok() || !services_.homes()) return;
+  Status status = services_.homes()->release(std::string(*name), *owner);
   if (!status.ok()) log::warning("{}", status.message());
 }
 
@@ -113,10 +113,10 @@ Hash Session::plan_shared(const SharedOpen& how, int processes) {
   };
   const auto refuse = [](const Status& why) { return refusal(why); };
   if (config() == nullptr || off_) return decide_on("PASS");
-  std::string absolute = file_at(how.name, /*all=*/true);
+  std::string absolute = names_.file_at(how.name, /*all=*/true);
   const Route route = shared_route(absolute, how);
   if (!route.routed()) {
-    if (how.write) ++counts_.passed[route.reason];
+    if (how.write) report_.count_passed(route.reason);
     return decide_on("PASS");
   }
   absolute = prefix() + "/" + route.relative;
@@ -156,7 +156,7 @@ Hash Session::plan_shared(const SharedOpen& how, int processes) {
   const bool each = processes == 1 && !(runtime_->window_bypasses() && at_name);
   if (!how.write || each) return decide_on("EACH");
   if (const std::string why = why_no_logs(route.relative); !why.empty()) {
-    warn_once("files of MPI-IO are written without protection", why);
+    report_.warn_once("files of MPI-IO are written without protection", why);
     if (at_name) return decide_on("PASS");
     plan.set_value("NAME", absolute);
     plan.set_value("WHY", why);
@@ -187,7 +187,7 @@ Hash Session::plan_without_homes(const SharedOpen& how, int processes) {
   const std::lock_guard lock(mutex_);
   Hash plan;
   plan.set_value("KIND", "PASS");
-  std::string absolute = absolute_name(how.name);
+  std::string absolute = names_.absolute_name(how.name);
   const auto refuse = [&] {
     return refusal(failed_precondition(
         fmt::format("'{}' cannot be opened: its data is in the cache or in a container, and h5scr "
@@ -196,7 +196,7 @@ Hash Session::plan_without_homes(const SharedOpen& how, int processes) {
                     absolute)));
   };
   if (passive() || !runtime_ || config() == nullptr) return plan;
-  const Route route = shared_route(file_at(how.name, /*all=*/true), how);
+  const Route route = shared_route(names_.file_at(how.name, /*all=*/true), how);
   if (!route.routed()) return plan;
   absolute = prefix() + "/" + route.relative;
   auto copy = find(route, absolute);
@@ -213,7 +213,7 @@ Hash Session::plan_without_homes(const SharedOpen& how, int processes) {
 
 // What the rules say of a name, and what the hints say to that.
 Route Session::shared_route(const std::string& absolute, const SharedOpen& how) {
-  Route route = route_of(absolute);
+  Route route = names_.route_of(absolute);
   const auto hint = [&](const char* key) {
     const auto found = how.hints.find(key);
     return found == how.hints.end() ? std::string() : found->second;
@@ -249,9 +249,9 @@ Route Session::shared_route(const std::string& absolute, const SharedOpen& how) 
 Route Session::hinted_route(const SharedOpen& how) {
   const std::lock_guard lock(mutex_);
   if (config() == nullptr || off_) return {};
-  Route route = shared_route(file_at(how.name, /*all=*/true), how);
+  Route route = shared_route(names_.file_at(how.name, /*all=*/true), how);
   const bool by_rules = route.reason != Route::Reason::kHint && how.hints.empty();
-  if (route.routed() && !by_rules) hinted_[route.relative] = route;
+  if (route.routed() && !by_rules) names_.remember(route);
   return route;
 }
 
@@ -262,7 +262,7 @@ void Session::note_need(const SharedOpen& how) {
 std::map<std::string, std::string> Session::hints_in_force(const SharedOpen& how) {
   const std::lock_guard lock(mutex_);
   if (!runtime_) return {};
-  const Route route = shared_route(file_at(how.name, /*all=*/true), how);
+  const Route route = shared_route(names_.file_at(how.name, /*all=*/true), how);
   const bool output = route.type == config::RouteRule::Type::kOutput;
   const bool every_one = config()->get_uint("SCR_FLUSH") == 1;
   const redundancy::RedundancySet& set =
@@ -278,12 +278,12 @@ std::map<std::string, std::string> Session::hints_in_force(const SharedOpen& how
 Result<std::unique_ptr<SharedFile>> Session::open_shared(const std::shared_ptr<Communicator>& comm,
                                                          const SharedOpen& how) {
   ++opens_;
-  const bool ready = comm->all_true(!passive() && attached_ && homes_ != nullptr);
+  const bool ready = comm->all_true(!passive() && attached_ && services_.homes() != nullptr);
   Hash plan;
   if (comm->rank() == 0) {
     plan = ready ? claim_and_plan(how, comm->size()) : plan_without_homes(how, comm->size());
     const bool passes = plan.value("KIND") == "PASS";
-    const Status status = passes ? refuse_marker(fs_, absolute_name(how.name)) : Status();
+    const Status status = passes ? refuse_marker(fs_, names_.absolute_name(how.name)) : Status();
     if (!status.ok()) plan = refusal(status);
   }
   SCR_RETURN_IF_ERROR(broadcast_hash(*comm, plan, 0));

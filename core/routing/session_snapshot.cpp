@@ -17,7 +17,7 @@ namespace scr::routing {
 bool Session::keeps_snapshots(const RoutedFile& file) {
   if (file.role() == RoutedFile::Role::kLive) return true;
   if (file.role() != RoutedFile::Role::kWriter) return false;
-  const Route route = route_of(file.absolute_);
+  const Route route = names_.route_of(file.absolute_);
   return route.rule != nullptr && route.rule->snapshot;
 }
 
@@ -55,7 +55,7 @@ Status Session::write_snapshot(RoutedFile& file) {
   if (runtime_->window_bypasses()) return failed_precondition("there is no room in the cache");
   const std::string& absolute = file.absolute_;
   const bool is_known = file_in_window(absolute) != nullptr;
-  const Route route = route_of(absolute);
+  const Route route = names_.route_of(absolute);
   SCR_ASSIGN_OR_RETURN(const Copy newest, find(route, absolute));
   SCR_ASSIGN_OR_RETURN(const std::string path, runtime_->route_file(absolute));
   Status status = replace_in_window(*file.file_, absolute, path);
@@ -67,7 +67,7 @@ Status Session::write_snapshot(RoutedFile& file) {
   entry.open = 0;
   entry.presence.reset();
   auto info = fs_.info(path);
-  if (info.ok()) counts_.bytes += info->size;
+  if (info.ok()) report_.count_bytes(info->size);
   publish(entry.marker, path);
   return {};
 }
@@ -101,7 +101,7 @@ Status Session::replace_in_window(File& source, const std::string& absolute,
 }
 
 Status Session::stop_snapshots(RoutedFile& file, const Status& why) {
-  warn_once(
+  report_.warn_once(
       fmt::format("'{}' cannot be kept at each flush", file.absolute_),
       fmt::format("{}; it is written at its name from now on, without protection", why.message()));
   return file.role() == RoutedFile::Role::kLive ? move_live(file.absolute_) : move_to_name(file);

@@ -74,15 +74,15 @@ void Session::note_no_room() {
 
 void Session::tell_no_room(const std::string& absolute) {
   note_no_room();
-  warn_once(fmt::format("there is no room in the cache for '{}'", absolute),
-            "it is written at its name, without protection; give the cache more room "
-            "(SCR_CACHE_BASE), or keep fewer datasets there (SCR_CACHE_SIZE)");
+  report_.warn_once(fmt::format("there is no room in the cache for '{}'", absolute),
+                    "it is written at its name, without protection; give the cache more room "
+                    "(SCR_CACHE_BASE), or keep fewer datasets there (SCR_CACHE_SIZE)");
 }
 
 // There is no room for a new version in the cache: the newest one is changed at its name, as
 // without h5scr.
 Status Session::change_at_name(RoutedFile& file, const Status& why) {
-  SCR_ASSIGN_OR_RETURN(const Copy newest, find(route_of(file.absolute_), file.absolute_));
+  SCR_ASSIGN_OR_RETURN(const Copy newest, find(names_.route_of(file.absolute_), file.absolute_));
   const bool in_window =
       newest.where == Copy::Where::kCache && newest.dataset == runtime_->window();
   if (in_window || newest.lost || runtime_->window_bypasses()) return why;
@@ -95,10 +95,10 @@ Status Session::change_at_name(RoutedFile& file, const Status& why) {
     SCR_ASSIGN_OR_RETURN(auto source, open_copy(newest, file.absolute_));
     SCR_ASSIGN_OR_RETURN(target, write_at_name(*source, file.absolute_, file.held_lock_));
     forget_replaced(newest, file.absolute_);
-    ++counts_.moved;
+    report_.count_moved();
   }
   tell_no_room(file.absolute_);
-  file.counted_by_ = route_of(file.absolute_).rule;
+  file.counted_by_ = names_.route_of(file.absolute_).rule;
   file.replace(std::move(target), RoutedFile::Role::kPlain);
   return {};
 }
@@ -130,7 +130,7 @@ bool Session::gave_way(RoutedFile& file, const Status& why) {
 // If another process of this node has changed the file since, in this window, both change the same
 // file.
 Status Session::become_writer(RoutedFile& file) {
-  const Route route = route_of(file.absolute_);
+  const Route route = names_.route_of(file.absolute_);
   std::unique_ptr<File> target;
   bool filled = false;
   while (!target) {
@@ -207,9 +207,10 @@ void Session::move_passed_files() {
   for (RoutedFile* file : writers) {
     if (file->passed_ < kPassed || now - file->opened_ < kAtLeast || !file->open_) continue;
     if (!is_alone_with(*file)) continue;
-    warn_once(fmt::format("'{}' stays open", file->absolute_),
-              "it is written at its name from now on, without protection, so that other files can "
-              "be protected; close a file to have it protected");
+    report_.warn_once(
+        fmt::format("'{}' stays open", file->absolute_),
+        "it is written at its name from now on, without protection, so that other files can "
+        "be protected; close a file to have it protected");
     Status status = move_to_name(*file);
     if (!status.ok()) log::warning("{}", status.message());
   }
@@ -222,17 +223,18 @@ bool Session::is_alone_with(const RoutedFile& file) {
   const bool alone =
       known == nullptr || (known->open == 1 && known->presence && known->presence->take_alone());
   if (!alone) {
-    warn_once(fmt::format("'{}' is kept open by several", file.absolute_),
-              "it stays in the cache, and is protected when all of them have closed it");
+    report_.warn_once(fmt::format("'{}' is kept open by several", file.absolute_),
+                      "it stays in the cache, and is protected when all of them have closed it");
   }
   return alone;
 }
 
 Status Session::move_flushed(RoutedFile& file) {
   if (!is_alone_with(file)) return {};
-  warn_once(fmt::format("'{}' is kept open and flushed", file.absolute_),
-            "it is written at its name from now on, without protection; close a file to have it "
-            "protected");
+  report_.warn_once(
+      fmt::format("'{}' is kept open and flushed", file.absolute_),
+      "it is written at its name from now on, without protection; close a file to have it "
+      "protected");
   return move_to_name(file);
 }
 
@@ -280,7 +282,7 @@ Status Session::move_to_name(RoutedFile& file) {
   file.role_ = RoutedFile::Role::kPlain;
   if (known != nullptr) file.counted_by_ = known->route.rule;
   std::erase(writers_, &file);
-  ++counts_.moved;
+  report_.count_moved();
   hide(file.absolute_);
   SCR_RETURN_IF_ERROR(forget_file(file.absolute_));
   end_renames_to(file.absolute_);
@@ -293,7 +295,7 @@ Status Session::bring_to_name(const std::string& absolute) {
   SCR_RETURN_IF_ERROR(write_at_name(*source, absolute, 0)
                           .status()
                           .with_context("while bringing a closed file to its name"));
-  ++counts_.moved;
+  report_.count_moved();
   hide(absolute);
   SCR_RETURN_IF_ERROR(forget_file(absolute));
   end_renames_to(absolute);
@@ -359,7 +361,7 @@ Status Session::closed(RoutedFile& file, const Status& closed_status) {
       drop_failed(file.absolute_);
     } else {
       auto info = fs_.info(known->path);
-      if (info.ok()) counts_.bytes += info->size;
+      if (info.ok()) report_.count_bytes(info->size);
       publish(known->marker, known->path);
       known->presence.reset();  // not before there is a marker to be found
     }

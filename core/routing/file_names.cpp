@@ -1,6 +1,10 @@
-// Which file a path of the program means, and what the rules say of it.
+#include "core/routing/file_names.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/config_sources.hpp"
 #include "core/base/path.hpp"
-#include "core/routing/session.hpp"
 
 namespace scr::routing {
 
@@ -13,8 +17,34 @@ bool goes_up(std::string_view path) {
 
 }  // namespace
 
+void FileNames::use(Rules rules, std::string prefix) {
+  rules_ = rules;
+  configured_ = std::move(prefix);
+  own_prefix_.clear();
+  real_prefix_.clear();
+}
+
+void FileNames::begin_run(Rules rules, const std::string& prefix) {
+  rules_ = rules;
+  run_prefix_ = prefix;
+}
+
+void FileNames::end_run(Rules rules, std::string prefix) {
+  rules_ = rules;
+  configured_ = std::move(prefix);
+  run_prefix_.clear();
+}
+
+const std::string& FileNames::prefix() {
+  if (!run_prefix_.empty()) return run_prefix_;
+  if (own_prefix_.empty()) {
+    own_prefix_ = normalize(configured_, config::Environment::current().working_directory());
+  }
+  return own_prefix_;
+}
+
 // Behind a link ".." is another directory than the text says.
-std::string Session::absolute_name(std::string_view name) const {
+std::string FileNames::absolute_name(std::string_view name) const {
   auto absolute = normalize(name);
   if (!absolute.ok()) return std::string(name);
   if (!goes_up(name)) return *absolute;
@@ -30,9 +60,7 @@ std::string Session::absolute_name(std::string_view name) const {
   return *real == "/" ? *real + last : *real + "/" + last;
 }
 
-// The file that is opened at the name: links to it are followed, as far as the files there would be
-// routed (or `all`). Where the way leads out of these, the system follows the rest.
-std::string Session::file_at(std::string_view name, bool all) {
+std::string FileNames::file_at(std::string_view name, bool all) {
   constexpr int kMostLinks = 40;  // as the kernel
   std::string absolute = absolute_name(name);
   for (int links = 0; links < kMostLinks; ++links) {
@@ -49,7 +77,7 @@ std::string Session::file_at(std::string_view name, bool all) {
 }
 
 // A directory without links; empty if it cannot be reached.
-const std::string& Session::real_directory(const std::string& path) {
+const std::string& FileNames::real_directory(const std::string& path) {
   RealDirectory& last = last_directory_;
   auto info = fs_.info(path, /*follow=*/true);
   const bool same =
@@ -60,15 +88,13 @@ const std::string& Session::real_directory(const std::string& path) {
   return last.real;
 }
 
-// Where the text of the path does not lead into the prefix directory, the directories behind its
-// links may.
-Route Session::route_of(const std::string& absolute) {
+Route FileNames::route_of(const std::string& absolute) {
   Route route = route_by_rules(absolute);
   const bool possible =
       route.reason == Route::Reason::kNoRule || route.reason == Route::Reason::kRule;
   if (route.routed() || !possible || route.relative.empty()) return route;
   if (const auto known = hinted_.find(route.relative); known != hinted_.end()) return known->second;
-  if (!has_note(route.relative)) return route;
+  if (!has_note_(route.relative)) return route;
   // Of another process or an earlier run: what is at the name is no data.
   route.type = config::RouteRule::Type::kCheckpoint;
   route.reason = Route::Reason::kHint;
@@ -76,35 +102,37 @@ Route Session::route_of(const std::string& absolute) {
   return route;
 }
 
-bool Session::has_note(const std::string& relative) {
-  if (!markers_) markers_ = std::make_unique<MarkerStore>(fs_, prefix());
-  const auto found = markers_->find(relative);
-  return found.ok() && *found;
+Route FileNames::route_at_open(const std::string& absolute) {
+  Route route = route_by_rules(absolute);
+  return route.routed() || hinted_.empty() ? route : route_of(absolute);
 }
 
-// What the rules say of the name that the file has without links between directories below the
-// prefix directory. Where the text of the path does not lead into that, the directories behind its
+// Nothing leads into a directory that is not there yet, and looking costs one call.
+bool FileNames::find_real_prefix() {
+  if (!real_prefix_.empty()) return true;
+  if (!fs_.info(prefix(), /*follow=*/true).ok()) return false;
+  auto real = fs_.real_path(prefix());
+  if (!real.ok()) return false;
+  real_prefix_ = *std::move(real);
+  return true;
+}
+
+// Where the text of the path does not lead into the prefix directory, the directories behind its
 // links may.
-Route Session::route_by_rules(const std::string& absolute) {
-  Route route = routing::decide(config()->routes(), prefix(), absolute);
+Route FileNames::route_by_rules(const std::string& absolute) {
+  Route route = routing::decide(rules_, prefix(), absolute);
   const bool outside = route.reason == Route::Reason::kOutsidePrefix;
   const bool below = route.routed() && route.relative.find('/') != std::string::npos;
   const std::size_t slash = absolute.rfind('/');
   if ((!outside && !below) || slash == std::string::npos) return route;
-  if (real_prefix_.empty()) {
-    // Nothing leads into a directory that is not there yet, and looking costs one call.
-    if (!fs_.info(prefix(), /*follow=*/true).ok()) return route;
-    auto real = fs_.real_path(prefix());
-    if (!real.ok()) return route;
-    real_prefix_ = *std::move(real);
-  }
+  if (!find_real_prefix()) return route;
   const std::string parent = absolute.substr(0, std::max<std::size_t>(slash, 1));
   const std::string& real = real_directory(parent);
   if (real.empty()) return route;
   if (outside && real == parent && real_prefix_ == prefix()) return route;
   const auto inside = relative_to(real + absolute.substr(slash), real_prefix_);
   if (!inside || *inside == route.relative) return route;
-  return routing::decide(config()->routes(), prefix(), prefix() + "/" + *inside);
+  return routing::decide(rules_, prefix(), prefix() + "/" + *inside);
 }
 
 }  // namespace scr::routing
