@@ -260,11 +260,17 @@ unset LD_LIBRARY_PATH
 
 echo "-- many files, with progress"
 mkdir "$work/many" && cd "$work/many" || exit 1
-export SCR_PREFIX=$work/many SCR_JOB_ID=many
-mapfile -t names < <(for i in $(seq 1000); do echo "f$i.h5"; done)
-# With SCR_FLUSH=0 files that are open together wait for each other in the cache; else each goes to its name.
-LD_PRELOAD=$build/lib/libscr_mpiio.so SCR_FLUSH=0 SCR_USE_CONTAINERS=1 write keep 1 "${names[@]}"
-SCR_USE_CONTAINERS=1 run 0 scr_postrun
+export SCR_PREFIX=$work/many SCR_JOB_ID=many OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+"$build/tests/write_tree" 1 "$work/one.h5" > /dev/null 2>&1
+SCR_USE_CONTAINERS=1 SCR_FLUSH=1 LD_LIBRARY_PATH=$build/lib PYTHONPATH=$build/lib/python \
+  run 0 mpiexec -n 1 /usr/bin/python3 -c "
+import shutil; from mpi4py import MPI; import scr
+scr.init()
+scr.start_output('many', scr.FLAG_CHECKPOINT)
+for number in range(1, 1001):
+    shutil.copyfile('$work/one.h5', scr.route_file(f'f{number}.h5'))
+scr.complete_output(True)
+scr.finalize()"
 run 0 scr_index --no-cache --json
 json 'len(data) == 1 and data[0]["files"] == 1000 and data[0]["where"] == ["containers"]'
 run 0 scr_index --check --progress
