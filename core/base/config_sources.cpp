@@ -128,10 +128,12 @@ void add_variables_of(std::string_view text, std::set<std::string, std::less<>>&
 // the configuration reads them (config_parser.cpp).
 std::size_t end_of_setting(std::string_view text) {
   char quote = '\0';
+  const std::size_t start = text.find_first_not_of(" \t\r\v\f");  // as it will be trimmed
   for (std::size_t at = 0; at < text.size(); ++at) {
     const char letter = text[at];
     if (letter == '\n' || (letter == ';' && quote == '\0')) return at;
-    const bool word_begins = at == 0 || text[at - 1] == ' ' || text[at - 1] == '\t';
+    const bool word_begins =
+        at == start || (at > 0 && (text[at - 1] == ' ' || text[at - 1] == '\t'));
     if (letter == '#' && quote == '\0' && word_begins) {
       return std::min(text.find_first_of(";\n", at), text.size());
     }

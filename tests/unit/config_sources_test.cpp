@@ -148,6 +148,8 @@ TEST(ConfigSettings, AreSplitAtSemicolonsAndLineEndsButNotInQuotes) {
             (Settings{R"(A=\")", R"(B="\";")", R"(C='\')", "D=1"}));
   EXPECT_EQ(split_settings("A=1 # don't; B=2 # \"\nC=3"),
             (Settings{"A=1 # don't", "B=2 # \"", "C=3"}));
+  EXPECT_EQ(split_settings("A=1;\r# don't; B=2\r\nC=3"),
+            (Settings{"A=1", "# don't", "B=2", "C=3"}));
   EXPECT_EQ(split_settings("A='open; B=2\nC=3"), (Settings{"A='open; B=2", "C=3"}));
 }
 
